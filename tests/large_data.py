@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-import audits
 from dpverify.plans import Mechanism
 from dpverify.plans.streaming import streaming
+from dpverify.suite.trees import load
 
 PAGE = Path(__file__).parents[1] / "docs" / "how_to" / "large_data.md"
 FIRST = "<!-- written by `python -m tests.large_data --update` -->"
@@ -55,13 +53,9 @@ def configurations() -> tuple[tuple[str, Mechanism[Any], Any], ...]:
 
 
 def _audited() -> list[tuple[str, Any]]:
-    modules = [m.name for m in pkgutil.iter_modules(audits.__path__)]
-    return [
-        (name, one)
-        for name in modules
-        if not name.startswith("_")
-        for one in getattr(importlib.import_module(f"audits.{name}"), "CONFIGURATIONS", ())
-    ]
+    """List all configurations with their mechanisms' names, by the modules that the suite loads."""
+    entries = load().entries
+    return [(name, one) for name, entry in entries.items() for one in entry.configurations]
 
 
 def rows() -> list[str]:

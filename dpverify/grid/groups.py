@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dpverify.grid.hashes import GOLDEN, Words, blocks_of, cells_of, mixed, sums_of_words
 from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.masks import cut
 from dpverify.grid.queries import Query
 from dpverify.grid.records import Records
 from dpverify.grid.transcripts import NOTHING, Transcripts
@@ -178,7 +179,7 @@ class GroupBuckets(Query):
     def members(self, records: Records) -> list[NDArray[np.intp]]:
         """Return each group's records by index, in the order in which they are paired."""
         ordered, sizes = self.grouped(records)
-        return np.split(ordered, np.cumsum(sizes)[:-1])
+        return cut(ordered, np.cumsum(sizes)[:-1])
 
     def grouped(self, records: Records) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """Return the records by index, group after group, in the order in which they are paired,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.hashes import fingerprints
+from dpverify.grid.masks import cut
 from dpverify.grid.records import Records
 from dpverify.privacy.numbers import settle, whole
 
@@ -38,7 +39,7 @@ def members(split: Split, records: Records) -> list[NDArray[np.intp]]:
     """Return the places of each block's records, in increasing order."""
     labels = split.labels(records)
     order = np.argsort(labels, kind="stable")
-    return np.split(order, np.searchsorted(labels[order], np.arange(1, split.blocks)))
+    return cut(order, np.searchsorted(labels[order], np.arange(1, split.blocks)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Literal
 
 from dpverify.estimation.answers import NoiseLaw, Result, tail_of, whole_deviation
 from dpverify.estimation.handles import SUM
@@ -15,6 +16,7 @@ from dpverify.plans import (
     Abstained,
     DiscreteLaplace,
     Mechanism,
+    Noise,
     Plan,
     RoundedGaussian,
     Stage,
@@ -93,16 +95,19 @@ class BoundedSum(Mechanism[SumEstimate]):
 
     def expected_error(self, n: int) -> float:
         """Return the noise's standard deviation, in the data's unit, whatever n is."""
-        deviation = self._noise().standard_deviation
-        return (
-            to_float(Fraction(deviation) * self._cell()) if math.isfinite(deviation) else deviation
-        )
+        return self._units()[1]
 
     def estimate(self, transcript: Transcripts) -> SumEstimate | Abstained:
         """Return the released number of cells, in the data's unit."""
-        cell = self._cell()
+        cell, deviation = self._units()
         value = to_float(transcript.number(SUM) * cell)
-        return SumEstimate(value, self.expected_error(0), self.noise, to_float(cell))
+        return SumEstimate(value, deviation, self.noise, to_float(cell))
+
+    def _units(self) -> tuple[Fraction, float]:
+        """Return the cell, and the noise's standard deviation in the data's unit."""
+        stage = self._stage(SUM)  # made once, with the plan
+        query: Any = stage.query
+        return _in_unit(stage.noise, query.exponent)
 
     def _sum(self) -> ClampedSum:
         cell = self._cell()
@@ -122,3 +127,12 @@ class BoundedSum(Mechanism[SumEstimate]):
     def _noise(self) -> DiscreteLaplace | RoundedGaussian:
         kind = DiscreteLaplace if self.noise == "laplace" else RoundedGaussian
         return kind(self._scale())
+
+
+@lru_cache(maxsize=64)
+def _in_unit(noise: Noise, exponent: int) -> tuple[Fraction, float]:
+    """Return the cell 2^exponent, and the standard deviation of noise in cells, in the data's
+    unit; a mechanism asks for them in each estimate.
+    """
+    cell, deviation = Fraction(2) ** exponent, noise.standard_deviation
+    return cell, to_float(Fraction(deviation) * cell) if math.isfinite(deviation) else deviation

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpverify.grid import Transcripts
-from dpverify.grid.masks import Row, different_rows
+from dpverify.grid.masks import Row, cut, different_rows
 from dpverify.grid.transcripts import Rows
 from dpverify.plans.place import Place
 from dpverify.plans.plan import Adaptive, Built, Filtered, Part, Plan, placed
@@ -140,7 +140,7 @@ def _grouped(
         return rows, which, [live]
     order = np.argsort(which.astype(np.uint16 if len(rows) < 1 << 16 else np.intp), kind="stable")
     starts = np.cumsum(np.bincount(which, minlength=len(rows)))[:-1]
-    return rows, which, np.split(live[order], starts)
+    return rows, which, cut(live[order], starts)
 
 
 def _numbers(element: Adaptive, before: Transcripts) -> IntArray:

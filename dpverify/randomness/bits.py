@@ -184,6 +184,15 @@ class SystemBits(Bits):
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
+def _entropy(digest: bytes) -> int | NDArray[np.uint32]:
+    """Return the digest as an integer, or as its words, which numpy need not split.
+
+    The stream is the same, unless the first word is zero: numpy leaves it out of an integer.
+    """
+    words = np.frombuffer(digest[::-1], "<u4").astype(np.uint32)
+    return words if words[-1] else int.from_bytes(digest)
+
+
 class SeededBits(Bits):
     """Reproducible bits for audits and tests. NEVER release with them.
 
@@ -198,7 +207,7 @@ class SeededBits(Bits):
             raise ValueError(f"seed = {seed}; give one or more integers >= 0.")
         # Hashed, for numpy's seeds are not one to one: (1,) and (1, 0) give the same stream.
         digest = hashlib.sha256(repr(tuple(map(int, seed))).encode()).digest()
-        self._generator = np.random.Philox(np.random.SeedSequence(int.from_bytes(digest)))
+        self._generator = np.random.Philox(np.random.SeedSequence(_entropy(digest)))
         self._process = os.getpid()
         self._lock = threading.Lock()
 

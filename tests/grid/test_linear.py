@@ -59,7 +59,7 @@ def same(values: Any, expected: list[Any]) -> bool:
 
 
 def test_results_are_those_of_python_integers() -> None:
-    for seed in range(2500):
+    for seed in range(1680):  # sixteen times each kind
         rng = generator(seed)
         n, k, m = rng.integers(0, 6, 3)
         bits = (41, 41) if seed % 3 == 0 else tuple(rng.integers(0, 64, 2))

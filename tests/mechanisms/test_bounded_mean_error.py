@@ -66,7 +66,7 @@ def test_the_error_is_the_predicted_one(
     offsets = errors(right, n, mean, 1, RELEASES)
     assert mean_square_fits(offsets, predicted)
     assert not mean_square_fits(errors(wrong, n, mean, 2, RELEASES), predicted)
-    # The bias is of second order: the mean of 4000 has sd predicted / 63, and 6 sd have probability
+    # The bias is of second order: the mean of 2000 has sd predicted / 44, and 6 sd have probability
     # below 1e-8 (normal).
     assert abs(float(np.mean(offsets))) < 6 * predicted / math.sqrt(RELEASES)
 

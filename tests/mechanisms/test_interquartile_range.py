@@ -126,7 +126,7 @@ def test_a_budget_is_met_and_no_threshold_is_wasted(epsilon: str, delta: str) ->
 
 
 def test_a_distance_passes_as_often_as_is_said() -> None:
-    """Release crowds of which it takes just so many: 4000 releases each, a false alarm below
+    """Release crowds of which it takes just so many: 2000 releases each, a false alarm below
     1e-6."""
     mechanism = made(noise_multiplier="1/2", delta="1/50", cells=64)
     far = mechanism.passes_from(beta="1/20")
@@ -155,7 +155,7 @@ def test_even_records_rarely_abstain_from_minimum_n_on() -> None:
 
 
 def test_a_range_is_off_by_the_factor_that_is_told() -> None:
-    """4000 releases each at three places of a bin. A release is further off with probability 1e-3,
+    """2000 releases each at three places of a bin. A release is further off with probability 1e-3,
     and more often than allowed at some place with probability below 3e-6. At the second place one
     in twenty is off by more than 0.6 of the factor in logarithms, as only one bin passes: a
     factor that is smaller by so much is seen."""

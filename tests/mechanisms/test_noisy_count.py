@@ -166,7 +166,7 @@ def test_the_error_is_the_predicted_one(
     assert not mean_square_fits(
         [noisy.value - 20 for noisy in estimates(wrong, data, 2)], predicted
     )
-    # Unbiased: the mean of 4000 has sd predicted / 63; 6 sd have probability below 1e-8 (normal).
+    # Unbiased: the mean of 2000 has sd predicted / 44; 6 sd have probability below 1e-8 (normal).
     assert abs(float(np.mean(errors))) < 6 * predicted / RELEASES**0.5
 
 

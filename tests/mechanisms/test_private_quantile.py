@@ -61,7 +61,7 @@ def test_every_cell_is_possible_for_both_neighbors() -> None:
 
 
 def test_nobody_is_uniform() -> None:
-    values = [point.value for point in estimates(quantile(), [], 1)]
+    values = [point.value for point in estimates(quantile(), [], 1, 4000)]
     # Kolmogorov: a distance beyond 0.05 for 4000 draws has probability below 2 exp(-20) < 1e-8.
     distances = np.abs(np.sort(values) / 100 - np.arange(1, 4001) / 4000)
     assert distances.max() < 0.05

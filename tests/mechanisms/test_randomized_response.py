@@ -172,7 +172,7 @@ def test_the_error_is_the_predicted_one_and_has_no_bias(
         predicted = float(spec.expected_error(right.parameters, n, share))
         errors = [estimate.frequencies[j] - share for estimate in releases]
         assert mean_square_fits(errors, predicted)
-        # The mean of 4000 has sd predicted / 63; 6 sd have probability below 1e-8 (normal).
+        # The mean of 2000 has sd predicted / 44; 6 sd have probability below 1e-8 (normal).
         assert abs(float(np.mean(errors))) < 6 * predicted / math.sqrt(RELEASES)
         wrongs = [e.frequencies[j] - share for e in faulty if isinstance(e, FrequencyEstimate)]
         biases.append(abs(float(np.mean(wrongs))) * math.sqrt(RELEASES) / predicted)

@@ -48,9 +48,10 @@ def test_errors_are_as_predicted_whatever_the_law(case: Any) -> None:
 
 
 def test_an_unknown_center_is_found_with_the_shape() -> None:
-    """16 draws of one dataset, a center 10^6 away.
+    """8 draws of one dataset, a center 10^6 away.
 
-    The location's noise has the deviation that is said, but for 1e-6 (chi square, 80 degrees).
+    The location's noise has the deviation that is said, but for 1e-6 (chi square, 40 degrees).
+    With half of it the check fails.
     """
     d, n, mu = 5, 8000, Fraction(10000, 1296)
     mechanism = shape(d, scale=1e6, noise_multiplier=mu, cell=2**-6)
@@ -61,8 +62,8 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
         data, root = law_of(d, n, seed)
         exact = quiet.release(data + 1e6, SeededBits(seed))
         assert isinstance(exact, ShapeEstimate)
-        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 16)
-        for i in range(16):
+        batch = mechanism.law(data + 1e6).sample(SeededBits(seed), 8)
+        for i in range(8):
             estimate = mechanism.estimate(batch[i])
             assert isinstance(estimate, ShapeEstimate)
             errors.append(apart(estimate, root))
@@ -70,7 +71,7 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
             deviation = estimate.spread / math.sqrt(2) * scatter
             squares += float((off**2).sum()) / deviation**2
     assert np.median(errors) < 0.13
-    assert 0.4 < squares / 80 < 1.95
+    assert 0.25 < squares / 40 < 2.5
 
 
 def _scatter() -> float:

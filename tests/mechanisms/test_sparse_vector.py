@@ -112,7 +112,7 @@ def test_an_estimate_reads_the_transcript() -> None:
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize("reports", [1, 2])
 def test_answers_are_right_within_the_error_bound(adjacency: Adjacency, reports: int) -> None:
-    """Count over 4000 releases; false alarm below 1e-6. Noise of three times the scale is
+    """Count over 2000 releases; false alarm below 1e-6. Noise of three times the scale is
     noticed."""
     beta = Fraction(1, 20)
     mechanism = sparse(adjacency=adjacency, reports=reports, threshold=100)

@@ -138,7 +138,7 @@ def test_the_threshold_is_the_least_for_its_predicate(
 def test_a_bin_of_one_record_surfaces_no_more_often_than_delta(
     noise: str, adjacency: Adjacency
 ) -> None:
-    """Count over 4000 releases; false alarm below 1e-6. A threshold two lower is noticed."""
+    """Count over 2000 releases; false alarm below 1e-6. A threshold two lower is noticed."""
     mechanism = histogram(noise=noise, adjacency=adjacency, delta="0.05", noise_multiplier=2)
     for changed, right in ((mechanism, True), (replace(mechanism, delta=Fraction(13, 100)), False)):
         shown = [float(len(estimate.counts)) for estimate in estimates(changed, [0.5], 2)]

@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpverify.randomness import Bits, CipherBits, SeededBits, SystemBits
+from dpverify.randomness.bits import _entropy
 
 SAFE = pytest.mark.parametrize("source", [SystemBits(), CipherBits()], ids=["system", "cipher"])
 """The sources that a release may use."""
@@ -265,6 +266,14 @@ def test_seeded_bits_are_reproducible() -> None:
 def test_another_seed_is_another_stream(one: tuple[int, ...], other: tuple[int, ...]) -> None:
     # Two independent streams that agree in their first 4 words have probability 2^-256.
     assert SeededBits(*one).words(4).tolist() != SeededBits(*other).words(4).tolist()
+
+
+@pytest.mark.parametrize("digest", [bytes(range(32)), bytes(4) + bytes(range(28)), bytes(32)])
+def test_a_stream_is_that_of_the_digest_as_an_integer(digest: bytes) -> None:
+    """Also where the first words of the digest are zero, which numpy leaves out."""
+    seeds = np.random.SeedSequence(_entropy(digest)), np.random.SeedSequence(int.from_bytes(digest))
+    one, other = (np.random.Philox(seed).random_raw(8).tolist() for seed in seeds)
+    assert one == other
 
 
 def test_seeded_bits_refuse_a_bad_seed() -> None:

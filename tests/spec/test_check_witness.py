@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,10 @@ def test_it_shows_what_the_region_shows_and_little_more(
     assert not _shows(counts, share, (epsilon + 0.02 * abs(estimate - epsilon), delta))
 
 
-@pytest.mark.parametrize("draws", [100, 600, 16_750, 83_750, 2_000_000])
-@pytest.mark.parametrize("share", [1, 32, 63, 64])
+@pytest.mark.parametrize(
+    ("draws", "share"),
+    [*product([100, 2_000_000], [1, 32, 63, 64]), *product([600, 16_750, 83_750], [1, 64])],
+)
 def test_the_plainest_leaks_are_shown_to_the_last_digit(draws: int, share: float) -> None:
     """Always against never, and nearly so: all that the auditor certifies, without a margin."""
     for hits, other in [(draws, 0), (draws - 1, 0), (draws, 1), (draws // 2, 0)]:

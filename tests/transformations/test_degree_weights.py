@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,16 @@ def test_the_order_of_records_does_not_show() -> None:
         assert agreement_of(mapped(records)) == agreement_of(mapped(turned))
 
 
-def value_after(records: Records, query: WeightedMean, released: int) -> list[int]:
+@cache
+def view_of(records: tuple[int, ...]) -> View:
+    """Return one view for all tests: what the records' distances tell is computed once."""
+    return seen([*records])
+
+
+def value_after(view: View, query: WeightedMean, released: int) -> list[int]:
     column = {"agreement": np.array([[released]])}
     batch = Transcripts(column, np.ones(1, np.intp), np.full(1, -1, np.intp), ())
-    answer: list[int] = query.evaluate(seen(records), batch)[0].tolist()
+    answer: list[int] = query.evaluate(view, batch)[0].tolist()
     return answer
 
 
@@ -123,13 +130,14 @@ def largest_shares(adjacency: Adjacency, released_above: int = 0) -> tuple[Fract
     query = WeightedMean(NEAR, Fraction(3), adjacency)
     most = query.sensitivity(adjacency, DOMAIN).conclusion.value
     agreement, mean = Fraction(0), Fraction(0)
-    for left, right in pairs(adjacency):
-        sides = [agreement_of(mapped(records)) for records in (left, right)]
+    for pair in pairs(adjacency):
+        views = [view_of(tuple(records)) for records in pair]
+        sides = [agreement_of(view.images(NEAR)) for view in views]
         share = Fraction(abs(sides[0] - sides[1]), moves(adjacency))
         agreement = max(agreement, share)
         released = min(sides) - slack(adjacency) + released_above
         if released >= LEAST:
-            a, b = (value_after(records, query, released) for records in (left, right))
+            a, b = (value_after(view, query, released) for view in views)
             mean = max(mean, Fraction((a[0] - b[0]) ** 2) / most)
     return agreement, mean
 
