@@ -18,7 +18,7 @@ def test_products_are_exact_on_both_sides_of_what_is_large(d: int, size: int) ->
     rows[:, 0] = 2**30 - 1
     often = rng.integers(0, 3, (size, 2000, 1))
     often[:, 0] = 1
-    products = regions._products((rows * often).transpose(0, 2, 1), rows)
+    products = regions.products((rows * often).transpose(0, 2, 1), rows)
     exact = np.stack(
         [(r * w).astype(object).T @ r.astype(object) for r, w in zip(rows, often, strict=True)]
     )
