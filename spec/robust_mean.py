@@ -150,7 +150,9 @@ def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], 
 
 
 @lru_cache(maxsize=8)
-def _regions_of(named: tuple[tuple[str, Any], ...], public: Rescaling) -> Callable[[Prefix], Region]:
+def _regions_of(
+    named: tuple[tuple[str, Any], ...], public: Rescaling
+) -> Callable[[Prefix], Region]:
     parameters = dict(named)
     first = first_stage(parameters)
     of_bins = histogram_noise(parameters) if parameters["directions"] else Fraction(0)

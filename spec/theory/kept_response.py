@@ -19,7 +19,7 @@ from mpmath.calculus.quadrature import GaussLegendre
 from dpverify.privacy import Source, states
 
 from . import clipped_response
-from .normal_fits import below
+from .chi_square import below
 from .obligations import require
 
 _OURS = Source("OURS", "the mean of normal records that were kept in a set with an axis")

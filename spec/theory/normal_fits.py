@@ -15,6 +15,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from . import clipped_errors
+from .chi_square import below
 from .clipped_moments import clipped_spectrum, masked_spectrum
 from .obligations import require
 from .quadrature import integral
@@ -24,11 +25,6 @@ FULL = 1 - mp.mpf(10) ** -3
 TINY = mp.mpf(10) ** -12
 MOST = mp.mpf(1000)
 _FIT = Source("OURS", "covariances from clipped moments", note="Newton's method")
-
-
-def below(degrees: int, x: Any) -> Any:
-    """Return P(chi-square of these degrees <= x)."""
-    return mp.gammainc(mp.mpf(degrees) / 2, 0, mp.mpf(x) / 2, regularized=True)
 
 
 @lru_cache(maxsize=64)
