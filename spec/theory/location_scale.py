@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, pairwise, product
 from operator import mul
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from .obligations import require
-from .quadrature import DIGITS, nodes, rule
+from .quadrature import DIGITS, in_panels, nodes
 
 _OURS = Source("OURS", "clipped and truncated moments of location-scale families")
 _GALE = Source(
@@ -122,16 +122,8 @@ def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
 
 
 def _piece(family: Known, a: float, b: float) -> list[Pair]:
-    panels = math.ceil((b - a) / _WIDEST)
-    half = (b - a) / (2 * panels) if panels else 0.0
-    middles = [a + (2 * i + 1) * half for i in range(panels)]
-    places = [(m + half * x, half * w) for m in middles for x, w in _rule()]
+    places = in_panels(a, b, math.ceil((b - a) / _WIDEST), _LEVEL)
     return [(y, w * math.exp(family.log(y))) for y, w in places]
-
-
-@cache
-def _rule() -> list[Pair]:
-    return [(float(x), float(w)) for x, w in rule(_LEVEL)]
 
 
 @lru_cache(maxsize=16)

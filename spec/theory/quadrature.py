@@ -39,6 +39,18 @@ def nodes(places: Sequence[Any]) -> list[tuple[Any, Any]]:
     return points
 
 
+def in_panels(low: float, high: float, panels: int, level: int) -> list[tuple[float, float]]:
+    """Return the nodes of so many equal panels, each with its weight, in floats."""
+    half = (high - low) / (2 * max(panels, 1))
+    middles = [low + (2 * i + 1) * half for i in range(panels)]
+    return [(middle + half * x, half * w) for middle in middles for x, w in _in_floats(level)]
+
+
+@cache
+def _in_floats(level: int) -> list[tuple[float, float]]:
+    return [(float(x), float(w)) for x, w in rule(level)]
+
+
 @cache
 def rule(level: int) -> tuple[tuple[Any, Any], ...]:
     """Return the 3 * 2^(level - 1) nodes in [-1, 1] and their weights, at ``DIGITS`` digits."""
