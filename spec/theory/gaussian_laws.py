@@ -53,6 +53,8 @@ class RoundedGaussianLaw:
         """Return the squared distance of the centers in standard deviations."""
         if self.scale != other.scale or len(self.center) != len(other.center):
             raise ValueError("the noise must be the same on neighbors")
+        if self.center == other.center:
+            return Fraction(0)
         moved = sum((a - b) ** 2 for a, b in zip(self.center, other.center, strict=True))
         return moved / self.scale**2
 
