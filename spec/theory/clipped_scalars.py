@@ -191,12 +191,7 @@ def fit(
     clamped to |m| <= box[0], |ln s| <= ln box[1]. The step after one below 10^-7 would be as
     its square.
     """
-    first, second, far, clips = (
-        float(first),
-        float(second),
-        math.log(box[1]),
-        tuple(map(float, clips)),
-    )
+    first, second, far = float(first), float(second), math.log(box[1])
     mean, log = min(max(first, -box[0]), box[0]), 0.0
     for _ in range(100):
         own = moments(mean, math.exp(log), *clips, mp.fp)
