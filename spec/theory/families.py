@@ -1,5 +1,5 @@
 """Exponential families with one parameter, stated anew: their maps, and moments of limited
-statistics by Simpson's rule.
+statistics by Gauss's rule.
 
 Numbers are floats: they decide where records are clipped and how a released mean is read, which
 privacy does not depend on.
