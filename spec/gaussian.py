@@ -16,6 +16,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import gaussian_covariance
 from .theory import (
+    chi_square,
     coordinates,
     covariance_readings,
     covariance_tracing,
@@ -223,7 +224,7 @@ def _mean_parts(parameters: Parameters, n: int) -> tuple[Any, Any]:
     square = covariance_readings.mean_bound(own, octave(Fraction(n)))
     response = normal_fits.mean_response(d, square)
     noise = real(covariance_readings.side_noise(own, own["mean_share"])) * mp.sqrt(square) / n
-    below = normal_fits.below(d + 2, square) * d + square * (1 - normal_fits.below(d, square))
+    below = chi_square.below(d + 2, square) * d + square * (1 - chi_square.below(d, square))
     return below / n / response**2, d * noise**2 / response**2
 
 

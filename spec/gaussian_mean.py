@@ -15,7 +15,14 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
-from .theory import centered, clipped_response, known_covariance, normal_fits, public_sets
+from .theory import (
+    centered,
+    chi_square,
+    clipped_response,
+    known_covariance,
+    normal_fits,
+    public_sets,
+)
 from .theory.centered import GRAIN, TYPICAL, Prefix, noisy, root
 from .theory.coordinates import (
     Stretch,
@@ -399,7 +406,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
         square = d / (n * at.inside * at.slope)
     else:
         bound = radius**2
-        lengths = d * normal_fits.below(d + 2, bound) + bound * (1 - normal_fits.below(d, bound))
+        lengths = d * chi_square.below(d + 2, bound) + bound * (1 - chi_square.below(d, bound))
         square = lengths / (n * at.slope**2)
     return mp.sqrt(square + noise_error(parameters, n) ** 2)
 

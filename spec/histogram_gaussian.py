@@ -215,11 +215,11 @@ def masses(log: Any) -> dict[int, Any]:
     }
 
 
-def bin_masses(wide: Any, offset: Any) -> dict[int, Any]:
+def bin_masses(wide: Any, offset: Any, at: Any = mp) -> dict[int, Any]:
     """Return the masses of bins of so many deviations, with the mean so many widths from the
-    middle of bin 0.
+    middle of bin 0, at mpmath's precision or in floats, ``mp.fp``.
     """
-    edges = [mp.ncdf((k - 0.5 - offset) * wide) for k in range(-9, 11)]
+    edges = [at.ncdf((k - 0.5 - offset) * wide) for k in range(-9, 11)]
     return {k - 9: b - a for k, (a, b) in enumerate(pairwise(edges))}
 
 
@@ -383,8 +383,8 @@ def _of_octaves() -> Iterator[tuple[Any, Any]]:
 def _of_bins() -> Iterator[tuple[Any, Any]]:
     """Yield the largest share of a bin, and of one that is far from the mean."""
     for wide, offset in product(range(10, 81, 2), range(0, 51, 2)):
-        by_bin = bin_masses(mp.mpf(wide) / 10, mp.mpf(offset) / 100)
-        far = [m for k, m in by_bin.items() if abs(k - mp.mpf(offset) / 100) > 1.5]
+        by_bin = bin_masses(wide / 10, offset / 100, mp.fp)
+        far = [m for k, m in by_bin.items() if abs(100 * k - offset) > 150]
         yield max(by_bin.values()), max(far)
 
 

@@ -188,7 +188,17 @@ def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Regi
 
 
 def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], Region]:
-    """Return ``region_of`` for many prefixes."""
+    """Return ``region_of`` for many prefixes: the same function for the same parameters, so that
+    either side of a pair, and every later stage, asks for what is computed already.
+    """
+    return _regions_of(tuple(parameters.items()), public)
+
+
+@lru_cache(maxsize=8)
+def _regions_of(
+    named: tuple[tuple[str, Any], ...], public: Rescaling
+) -> Callable[[Prefix], Region]:
+    parameters = dict(named)
     first = first_stage(parameters)
     of_bins = _of_bins(parameters)
     ball = cache(partial(_ball, parameters, public, first))
@@ -198,9 +208,11 @@ def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], 
         noise, radius = ball(agreed)
         return center(mean, noise), radius
 
-    return lambda prefix: _region(
-        parameters, public, prefix, about(prefix[0][0], prefix[1]), of_bins
-    )
+    @lru_cache(maxsize=64)
+    def after(precision: int, prefix: Prefix) -> Region:
+        return _region(parameters, public, prefix, about(prefix[0][0], prefix[1]), of_bins)
+
+    return lambda prefix: after(mp.mp.prec, prefix)
 
 
 def _ball(
@@ -281,7 +293,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     region_after = regions_of(parameters, public)
     spreads = [multiplier(parameters, part) for part in (1, -1)]
     of_bins = _of_bins(parameters)
-    moments_noise = cache(lambda reach: regions.moments_noise(reach, adjacency, spreads[0]))
+    moments_unit = cache(lambda reach: UNIT / regions.moments_noise(reach, adjacency, spreads[0]))
     noise = cache(lambda reach: transcript_sums.noise(reach, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
 
@@ -293,7 +305,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         return stage
 
     def moments(region: Region) -> tuple[Outcome, Fraction]:
-        unit = UNIT / moments_noise(region.reach)
+        unit = moments_unit(region.reach)
         return tuple(round(unit * v) for v in regions.moments(counts, region)), UNIT
 
     def histogram(region: Region) -> tuple[Outcome, Fraction]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import prod
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Sensitivity, Source, shows, states
@@ -96,12 +95,14 @@ class LaplaceVectorLaw:
     scale: Fraction
 
     def probability(self, outcome: Outcome, e: Exponential) -> Any:
-        """Return the product over coordinates; 0 for another number of integers."""
+        """Return the product over coordinates, each (1 - w) / (1 + w) w^|x - center|; 0 for another
+        number of integers.
+        """
         if len(outcome) != len(self.center):
             return Fraction(0)
-        parts = (DiscreteLaplaceLaw(c, self.scale) for c in self.center)
-        masses = (part.probability((x,), e) for part, x in zip(parts, outcome, strict=True))
-        return prod(masses, start=Fraction(1))
+        w = e(1 / self.scale)
+        away = sum(abs(x - c) for x, c in zip(outcome, self.center, strict=True))
+        return ((1 - w) / (1 + w)) ** len(self.center) * e(Fraction(away) / self.scale)
 
     def largest_loss(self, other: LaplaceVectorLaw) -> Fraction | None:
         """Return the L1 distance over the scale, attained beyond all of this law's centers."""

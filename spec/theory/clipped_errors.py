@@ -17,6 +17,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from . import chi_square
 from .clipped_moments import DIGITS, near
 
 
@@ -34,13 +35,14 @@ def expected_error(
     inside, n P of them, with psi = r^2, the noise over P, and the slope Var(r^2 | inside) /
     2 of the trace.
     """
+    shares = [chi_square.below(d + 2 * k, bound) for k in range(3)]
     d, bound = mp.mpf(d), mp.mpf(bound)
 
     def below(k: int) -> Any:  # E r^(2k) over records inside
-        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, 0, bound / 2, regularized=True)
+        return mp.rf(d / 2, k) * 2**k * shares[k]
 
     def beyond(k: int) -> Any:
-        return mp.rf(d / 2, k) * 2**k * mp.gammainc(d / 2 + k, bound / 2, mp.inf, regularized=True)
+        return mp.rf(d / 2, k) * 2**k * (1 - shares[k])
 
     if how == "mask":
         mass = below(0)

@@ -17,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from .obligations import require
+from .quadrature import integral
 
 DIGITS = 22
 _TRUNCATED = Source("OURS", "moments of clipped and masked normal records")
@@ -41,7 +42,7 @@ def _along(term: Callable[[Any], Any]) -> Any:
     """Return the integral over the upper half of the path: both transforms fall like
     exp(-3 u^2).
     """
-    return mp.quadgl(term, [0, 1, "2.2", "4.2"], maxdegree=5)
+    return integral(term, (0, 1, "2.2", "4.2"))
 
 
 def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
@@ -74,11 +75,10 @@ def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
         e2 = mp.exp(s * bound) + s * bound * mp.e1(-s * bound)
         return mp.re(e2 * size_biased(spectrum, s, *extra) / root)
 
-    real = mp.quadgl(
-        lambda s: size_biased(spectrum, s, *extra),
-        [0, vertex / 100, vertex / 10, vertex],
-        maxdegree=5,
-    )
+    places = [vertex]  # a tenth each, until phi hardly varies from there to 0
+    while places[-1] * max(spectrum) > mp.mpf(1) / 20:
+        places.append(places[-1] / 10)
+    real = integral(lambda s: size_biased(spectrum, s, *extra), (0, *reversed(places)))
     return bound * real + 2 / mp.pi * _along(term)
 
 

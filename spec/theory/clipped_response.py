@@ -4,6 +4,7 @@ they are inside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise, product
@@ -13,10 +14,11 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
-from .normal_fits import below
+from .chi_square import below
 from .obligations import require
 from .quadrature import integral
 
+_DIGITS = 20
 _STEIN = Source("OURS", "the mean of clipped normal records", note="by Stein's identity")
 _WAY_BACK = Source("OURS", "the mean of normal records from that of clipped ones")
 
@@ -41,15 +43,17 @@ def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
     determine both sides for every h. Noncentral of d degrees is chi-square of d + 2 k for k
     Poisson of mean m^2 / 2; so d E h / d(m^2) is half of E h of two more degrees minus E h, and
     d (m g) / dm = g + m^2 (g of two more degrees - g); of a ratio g of two likewise. QED
+
+    All terms are positive: floats give 14 digits.
     """
-    mean = mp.mpf(offset) ** 2 / 2
-    most = int(mean + 12 * mp.sqrt(mean) + 40) if mean else 1  # Poisson of mean 0 is 0
-    weights = [mp.exp(-mean)]
+    mean, at = float(offset) ** 2 / 2, float(radius)
+    most = int(mean + 12 * math.sqrt(mean) + 40) if mean else 1  # Poisson of mean 0 is 0
+    weights = [math.exp(-mean)]
     for k in range(1, most):
         weights.append(weights[-1] * mean / k)
 
-    def mixed(term: Callable[[int, Any], Any], more: int) -> Any:
-        return mp.fdot(weights, [term(d + 2 * (k + more), mp.mpf(radius)) for k in range(most)])
+    def mixed(term: Callable[[int, float], float], more: int) -> Any:
+        return mp.mpf(math.fsum(w * term(d + 2 * (k + more), at) for k, w in enumerate(weights)))
 
     inside = mixed(_inside, 0)
     if outside == "mask":
@@ -60,16 +64,16 @@ def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
 
 
 @lru_cache(maxsize=1 << 14)
-def _inside(degrees: int, radius: Any) -> Any:
-    return below(degrees, radius**2)
+def _inside(degrees: int, radius: float) -> float:
+    with mp.workdps(_DIGITS):
+        return float(below(degrees, radius**2))
 
 
 @lru_cache(maxsize=1 << 14)
-def _shrunk(degrees: int, radius: Any) -> Any:
-    """Return E min(1, r / |y|) for chi-square of these degrees."""
-    half = mp.mpf(degrees) / 2
-    beyond = mp.gammainc(half - mp.mpf(1) / 2, radius**2 / 2, mp.inf)
-    return _inside(degrees, radius) + radius * beyond / mp.gamma(half) / mp.sqrt(2)
+def _shrunk(degrees: int, radius: float) -> float:
+    """Return E min(1, r / |y|) for chi-square of these degrees, at least 2."""
+    ratio = math.exp(math.lgamma((degrees - 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(2)
+    return _inside(degrees, radius) + radius * ratio * (1 - _inside(degrees - 1, radius))
 
 
 def farthest(d: int, outside: str) -> Any:

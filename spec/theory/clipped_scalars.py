@@ -116,38 +116,42 @@ def moved_squared(
 # --- the normal law -----------------------------------------------------------------------------
 
 
-def moments(mean: Any, deviation: Any, turn: Any, edge: Any) -> tuple[Any, Any]:
-    """Return E clip(z, +-T) and E min(z^2, C^2) for z normal.
+def moments(mean: Any, deviation: Any, turn: Any, edge: Any, at: Any = mp) -> tuple[Any, Any]:
+    """Return E clip(z, +-T) and E min(z^2, C^2) for z normal, at mpmath's precision or in floats,
+    ``mp.fp``.
 
     With a = (-e - m) / s and b = (e - m) / s: E z over |z| < e is m P + s (phi(a) - phi(b)),
     and E z^2 there m^2 P + 2 m s (phi(a) - phi(b)) + s^2 (P + a phi(a) - b phi(b)), by parts.
     """
-    mean, deviation = mp.mpf(mean), mp.mpf(deviation)
+    mean, deviation, turn, edge = map(at.mpf, (mean, deviation, turn, edge))
 
     def parts(e: Any) -> tuple[Any, ...]:
         a, b = (-e - mean) / deviation, (e - mean) / deviation
-        return a, b, mp.ncdf(a), mp.ncdf(b) - mp.ncdf(a), mp.ncdf(-b)
+        low = at.ncdf(a)
+        return a, b, low, at.ncdf(b) - low, at.ncdf(-b), at.npdf(a), at.npdf(b)
 
-    a, b, low, inside, high = parts(turn)
-    first = turn * (high - low) + mean * inside + deviation * (mp.npdf(a) - mp.npdf(b))
-    a, b, low, inside, high = parts(edge)
-    second = mean**2 * inside + 2 * mean * deviation * (mp.npdf(a) - mp.npdf(b))
-    second += deviation**2 * (inside + a * mp.npdf(a) - b * mp.npdf(b))
+    a, b, low, inside, high, at_a, at_b = parts(turn)
+    first = turn * (high - low) + mean * inside + deviation * (at_a - at_b)
+    a, b, low, inside, high, at_a, at_b = parts(edge)
+    second = mean**2 * inside + 2 * mean * deviation * (at_a - at_b)
+    second += deviation**2 * (inside + a * at_a - b * at_b)
     return first, second + edge**2 * (low + high)
 
 
-def slopes(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
+def slopes(mean: Any, deviation: Any, turn: Any, edge: Any, at: Any = mp) -> Any:
     """Return the derivatives of the moments by m and by ln s: by Stein E f(z) moves with m by E
     f'(z), with ln s by s^2 E f''(z).
     """
+    mean, deviation, turn, edge = map(at.mpf, (mean, deviation, turn, edge))
     t = [(side * turn - mean) / deviation for side in (-1, 1)]
     c = [(side * edge - mean) / deviation for side in (-1, 1)]
-    inside = mp.ncdf(c[1]) - mp.ncdf(c[0])
-    within = mean * inside + deviation * (mp.npdf(c[0]) - mp.npdf(c[1]))
-    ends = edge * (mp.npdf(c[0]) + mp.npdf(c[1])) / deviation
-    return mp.matrix(
+    inside = at.ncdf(c[1]) - at.ncdf(c[0])
+    low, high = map(at.npdf, c)
+    within = mean * inside + deviation * (low - high)
+    ends = edge * (low + high) / deviation
+    return at.matrix(
         [
-            [mp.ncdf(t[1]) - mp.ncdf(t[0]), deviation * (mp.npdf(t[0]) - mp.npdf(t[1]))],
+            [at.ncdf(t[1]) - at.ncdf(t[0]), deviation * (at.npdf(t[0]) - at.npdf(t[1]))],
             [2 * within, 2 * deviation**2 * (inside - ends)],
         ]
     )
@@ -180,28 +184,29 @@ def covariance(mean: Any, deviation: Any, turn: Any, edge: Any) -> Any:
 def fit(
     first: Any, second: Any, clips: tuple[Any, Any], box: tuple[Any, Any]
 ) -> tuple[Any, Any] | None:
-    """Return the normal law with these clipped moments, by Newton's method; None where it leads to
-    none in the box.
+    """Return the normal law with these clipped moments, by Newton's method in floats; None where
+    it leads to none in the box.
 
     It starts from (clip of the first moment, 1), with steps in (m, ln s) of at most 1/2,
-    clamped to |m| <= box[0], |ln s| <= ln box[1].
+    clamped to |m| <= box[0], |ln s| <= ln box[1]. The step after one below 10^-7 would be as
+    its square.
     """
-    far = mp.log(box[1])
-    mean, log = min(max(mp.mpf(first), -box[0]), box[0]), mp.mpf(0)
+    first, second, far = float(first), float(second), math.log(box[1])
+    mean, log = min(max(first, -box[0]), box[0]), 0.0
     for _ in range(100):
-        own = moments(mean, mp.exp(log), *clips)
-        matrix = slopes(mean, mp.exp(log), *clips)
-        det = mp.det(matrix)
-        if not abs(det) > mp.mpf(10) ** -12:
+        own = moments(mean, math.exp(log), *clips, mp.fp)
+        (a, b), (c, d) = slopes(mean, math.exp(log), *clips, mp.fp).tolist()
+        det, missing = a * d - b * c, (first - own[0], second - own[1])
+        if not abs(det) > 1e-12:
             return None
-        step = mp.inverse(matrix) * mp.matrix([first - own[0], second - own[1]])
-        size = max(abs(step[0]), abs(step[1]))
-        if size < mp.mpf(10) ** -12:
-            return mean, mp.exp(log)
-        step *= min(mp.mpf(1), mp.mpf(1) / 2 / size)
+        step = ((d * missing[0] - b * missing[1]) / det, (a * missing[1] - c * missing[0]) / det)
+        size = max(map(abs, step))
+        if size < 1e-7:
+            return mp.mpf(mean + step[0]), mp.mpf(math.exp(log + step[1]))
+        share = min(1.0, 0.5 / size)
         before = mean, log
-        mean = min(max(mean + step[0], -box[0]), box[0])
-        log = min(max(log + step[1], -far), far)
+        mean = min(max(mean + share * step[0], -box[0]), box[0])
+        log = min(max(log + share * step[1], -far), far)
         if (mean, log) == before:
             return None
     return None

@@ -1,5 +1,5 @@
 """Exponential families with one parameter, stated anew: their maps, and moments of limited
-statistics by Simpson's rule.
+statistics by Gauss's rule.
 
 Numbers are floats: they decide where records are clipped and how a released mean is read, which
 privacy does not depend on.
@@ -19,7 +19,7 @@ import mpmath as mp
 from dpverify.privacy import Source, SourceStatus, states
 
 from .obligations import require
-from .quadrature import integral
+from .quadrature import in_panels, integral
 
 _OURS = Source("OURS", "clipped moments of exponential families")
 _ZZ25 = Source(
@@ -28,7 +28,7 @@ _ZZ25 = Source(
     SourceStatus.CHANGED_CONSTANTS,
     note="computed, beside a bound",
 )
-_HALVES = 500
+_PANELS, _LEVEL = 4, 4  # panels of a piece, of 24 nodes each
 LARGEST = 1.7e308
 
 
@@ -209,7 +209,7 @@ def known(family: Any) -> Known:
 
 @lru_cache(maxsize=1 << 12)
 def limited(family: Known, theta: float, low: float, high: float, outside: str) -> Limited:
-    """Return the limited moments by Simpson's rule on each side of the interval's ends and inside;
+    """Return the limited moments by Gauss's rule on each side of the interval's ends and inside;
     on a lattice by sums.
     """
     first, last = family.window(theta)
@@ -219,17 +219,15 @@ def limited(family: Known, theta: float, low: float, high: float, outside: str) 
     else:
         ends = [first, *sorted(min(max(end, first), last) for end in (low, high)), last]
         for a, b in pairwise(ends):
-            for i in range(2 * _HALVES + 1):
-                weight = 1 if i in (0, 2 * _HALVES) else 4 if i % 2 else 2
-                pieces.append((a + (b - a) * i / (2 * _HALVES), weight * (b - a)))
+            pieces += in_panels(a, b, _PANELS, _LEVEL)
     logs = [family.log(t, theta) for t, _ in pieces]
     top = max(logs)
     mass = [w * math.exp(log - top) for (_, w), log in zip(pieces, logs, strict=True)]
     total = math.fsum(mass)
     inside = [low <= t <= high for t, _ in pieces]
-    if not family.lattice:  # an end belongs to the piece inside, and to the one outside
-        inside = [False] * (2 * _HALVES + 1) + [True] * (2 * _HALVES + 1)
-        inside += [False] * (2 * _HALVES + 1)
+    if not family.lattice:
+        third = len(pieces) // 3
+        inside = [i // third == 1 for i in range(len(pieces))]
     share = math.fsum(m for m, kept in zip(mass, inside, strict=True) if kept) / total
     if outside == "mask":
         own = [(t, m) for (t, _), m, kept in zip(pieces, mass, inside, strict=True) if kept]

@@ -85,8 +85,8 @@ def delta_of_transcripts(p: TranscriptLaw, q: TranscriptLaw, epsilon: Any) -> An
     Every outcome of an earlier stage is summed: given it, the rest has its own delta at epsilon
     less the loss so far. For vectors the stages after the first are one Gaussian pair, whose
     mu^2 adds up, each taken where those before it are most likely under P. The mass that a
-    summed stage puts more than 9 standard deviations away counts in full, so the value is never
-    below the true one, and within 1e-15 of it.
+    summed stage puts more than 8 standard deviations away counts in full, so the value is never
+    below the true one, and within 2e-15 of it.
     """
     return _delta_after(p, q, epsilon, ())
 

@@ -53,15 +53,17 @@ class RoundedGaussianLaw:
         """Return the squared distance of the centers in standard deviations."""
         if self.scale != other.scale or len(self.center) != len(other.center):
             raise ValueError("the noise must be the same on neighbors")
+        if self.center == other.center:
+            return Fraction(0)
         moved = sum((a - b) ** 2 for a, b in zip(self.center, other.center, strict=True))
         return moved / self.scale**2
 
     def most_outcomes(self) -> tuple[Iterable[Outcome], Any]:
-        """Return, for one number, all outcomes but a mass below 1e-18
-        (9 standard deviations away), and that mass.
+        """Return, for one number, all outcomes but a mass below 2e-15
+        (8 standard deviations away), and that mass.
         """
         (center,) = self.center
-        reach = ceil(9 * self.scale)
+        reach = ceil(8 * self.scale)
         near = ((x,) for x in range(center - reach, center + reach + 1))
         return near, mp.erfc(real((reach + Fraction(1, 2)) / self.scale) / mp.sqrt(2))
 

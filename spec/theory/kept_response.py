@@ -8,6 +8,7 @@ the axis and across it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
@@ -19,7 +20,7 @@ from mpmath.calculus.quadrature import GaussLegendre
 from dpverify.privacy import Source, states
 
 from . import clipped_response
-from .normal_fits import below
+from .chi_square import below
 from .obligations import require
 
 _OURS = Source("OURS", "the mean of normal records that were kept in a set with an axis")
@@ -129,25 +130,25 @@ def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
 @lru_cache(maxsize=1 << 15)
 def _within(degrees: int, square: Any, across: Any) -> Any:
     """Return P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k,
-    the largest k first; of no degrees, the number 0.
+    the largest k first; of no degrees, the number 0. All terms are positive floats.
     """
     if square < 0:
         return mp.mpf(0)
     if degrees == 0:
         return mp.mpf(1)
-    mean, half = across**2 / 2, square / 2
+    mean, half = float(across) ** 2 / 2, float(square) / 2
     if not mean or not half:
         return below(degrees, square)
-    most = int(mean + 12 * mp.sqrt(mean)) + 30
-    shape = mp.mpf(degrees) / 2 + most
-    share, total = below(2 * shape, square), mp.mpf(0)
-    step = mp.exp(shape * mp.log(half) - half - mp.loggamma(shape + 1))
-    weight = mp.exp(most * mp.log(mean) - mean - mp.loggamma(most + 1))
+    most = int(mean + 12 * math.sqrt(mean)) + 30
+    shape = degrees / 2 + most
+    share, total = float(below(degrees + 2 * most, square)), 0.0
+    step = math.exp(shape * math.log(half) - half - math.lgamma(shape + 1))
+    weight = math.exp(most * math.log(mean) - mean - math.lgamma(most + 1))
     for k in range(most, -1, -1):  # from k to k - 1 the share grows by half^shape e^-half / shape!
         total += weight * share
         weight, step, shape = weight * k / mean, step * shape / half, shape - 1
         share += step
-    return total
+    return mp.mpf(total)
 
 
 # --- obligations --------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Location-scale families, stated anew: their maps, and moments of s and s^2 in an interval by
-Simpson's rule.
+Gauss's rule.
 
 Numbers are floats: they decide where records are clipped and what released moments say, which
 privacy does not depend on.
@@ -20,13 +20,13 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from .obligations import require
-from .quadrature import DIGITS, nodes
+from .quadrature import DIGITS, in_panels, nodes
 
 _OURS = Source("OURS", "clipped and truncated moments of location-scale families")
 _GALE = Source(
     "OURS", "at most one normal law has two clipped moments", note="Gale and Nikaido; enclosed"
 )
-_FEWEST, _PER_UNIT = 40, 16  # pairs of panels of an interval
+_LEVEL, _WIDEST = 3, 2.0  # nodes, and width at most, of a panel; poles are pi away or more
 LARGEST = 1.7e308
 Pair = tuple[float, float]
 
@@ -115,24 +115,15 @@ def known(family: Any) -> Known:
 
 
 def _pieces(family: Known, cuts: list[float]) -> list[list[Pair]]:
-    """Return places and masses of y, up to a constant, by Simpson's rule between neighboring
-    cuts.
-    """
+    """Return places and masses of y, up to a constant, by Gauss's rule between neighboring cuts."""
     first, last = family.window
     ends = [first, *(min(max(cut, first), last) for cut in sorted(cuts)), last]
     return [_piece(family, a, b) for a, b in pairwise(ends)]
 
 
 def _piece(family: Known, a: float, b: float) -> list[Pair]:
-    if a == b:
-        return []
-    half, wide = max(_FEWEST, math.ceil(_PER_UNIT * (b - a))), b - a
-    count = 2 * half
-    once, twice, four = (weight * wide / count for weight in (1, 2, 4))
-    weights = [once, *([four, twice] * half)[:-1], once]
-    places = [a + wide * i / count for i in range(count + 1)]
-    masses = [w * math.exp(family.log(y)) for w, y in zip(weights, places, strict=True)]
-    return list(zip(places, masses, strict=True))
+    places = in_panels(a, b, math.ceil((b - a) / _WIDEST), _LEVEL)
+    return [(y, w * math.exp(family.log(y))) for y, w in places]
 
 
 @lru_cache(maxsize=16)
@@ -163,7 +154,7 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def moments(family: Known, location: float, scale: float, where: Interval) -> Moments:
-    """Return the moments by Simpson's rule between the bends of s clipped."""
+    """Return the moments by Gauss's rule between the bends of s clipped."""
     firsts, seconds, shares, inside = _weighed(family, location, scale, where)
     first, second = (math.fsum(map(mul, one, shares)) for one in (firsts, seconds))
     across, along = [a - first for a in firsts], [b - second for b in seconds]

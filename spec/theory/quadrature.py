@@ -16,7 +16,7 @@ import mpmath as mp
 from mpmath.calculus.quadrature import GaussLegendre
 
 DIGITS = 20
-_LEVEL = 4  # level of a rule with 3 * 2^(level - 1) nodes
+_LEVEL = 4
 
 
 def integral(f: Callable[..., Any], places: Sequence[Any]) -> Any:
@@ -35,10 +35,24 @@ def nodes(places: Sequence[Any]) -> list[tuple[Any, Any]]:
     with mp.workdps(DIGITS):
         for low, high in pairwise(map(mp.mpf, places)):
             middle, half = (low + high) / 2, (high - low) / 2
-            points += [(middle + half * x, half * weight) for x, weight in _rule()]
+            points += [(middle + half * x, half * weight) for x, weight in rule(_LEVEL)]
     return points
 
 
+def in_panels(low: float, high: float, panels: int, level: int) -> list[tuple[float, float]]:
+    """Return the nodes of so many equal panels, each with its weight, in floats."""
+    half = (high - low) / (2 * max(panels, 1))
+    middles = [low + (2 * i + 1) * half for i in range(panels)]
+    return [(middle + half * x, half * w) for middle in middles for x, w in _in_floats(level)]
+
+
 @cache
-def _rule() -> tuple[tuple[Any, Any], ...]:
-    return tuple(GaussLegendre(mp.mp).calc_nodes(_LEVEL, mp.mp.prec))
+def _in_floats(level: int) -> list[tuple[float, float]]:
+    return [(float(x), float(w)) for x, w in rule(level)]
+
+
+@cache
+def rule(level: int) -> tuple[tuple[Any, Any], ...]:
+    """Return the 3 * 2^(level - 1) nodes in [-1, 1] and their weights, at ``DIGITS`` digits."""
+    with mp.workdps(DIGITS):
+        return tuple(GaussLegendre(mp.mp).calc_nodes(level, mp.mp.prec))

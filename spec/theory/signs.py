@@ -34,13 +34,17 @@ def sphere_spectrum(spectrum: Sequence[Any]) -> list[Any]:
     exp(-t |y|^2) dt, so E y_i^2 / |y|^2 = int E y_i^2 exp(-t |y|^2) dt = int lambda_i /
     (1 + 2 lambda_i t) prod_j (1 + 2 lambda_j t)^(-1/2) dt. For two numbers phi_i is
     sqrt(lambda_i) / (sqrt(lambda_1) + sqrt(lambda_2)). For three it is Carlson's R_D at a_j =
-    1 / (2 lambda_j).
+    1 / (2 lambda_j); the three add up to 3 / sqrt(a_1 a_2 a_3), which gives the largest.
     """
     if len(spectrum) == 2:
         parts = [mp.sqrt(one) for one in spectrum]
     elif len(spectrum) == 3:
         ends = [1 / (2 * one) for one in spectrum]
-        parts = [mp.elliprd(*(ends[:i] + ends[i + 1 :]), ends[i]) for i in range(3)]
+        parts = [mp.mpf(0)] * 3
+        largest = max(range(3), key=lambda i: spectrum[i])
+        for i in {*range(3)} - {largest}:
+            parts[i] = mp.elliprd(*(ends[:i] + ends[i + 1 :]), ends[i])
+        parts[largest] = 3 / mp.sqrt(mp.fprod(ends)) - mp.fsum(parts)
     else:
         parts = [sphere_part(spectrum, i) for i in range(len(spectrum))]
     total = mp.fsum(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise, product
 from math import ceil
 from typing import Any
@@ -132,9 +133,14 @@ def _middle(kept: Sequence[int], at: Sequence[int], start: int, reach: int) -> i
 
 def _normal(bins: int, deviation: int, center: int, total: int) -> list[int]:
     """Return how many records of a normal law each bin has, rounded down."""
+    return [int(total * share) for share in _shares(bins, deviation, center)]
+
+
+@lru_cache(maxsize=4)
+def _shares(bins: int, deviation: int, center: int) -> list[Any]:
     edges = [PARTS * (2 * k - bins) // 2 for k in range(bins + 1)]
     below = [mp.ncdf(mp.mpf(x - center) / deviation) for x in edges]
-    return [int(total * (high - low)) for low, high in pairwise(below)]
+    return [high - low for low, high in pairwise(below)]
 
 
 @states(FILTER)

@@ -17,9 +17,9 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .chi_square import below
 from .clipped_moments import masked_spectrum
 from .laws import real
-from .normal_fits import below
 from .obligations import require
 from .preconditioning import certified
 

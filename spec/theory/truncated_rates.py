@@ -10,9 +10,9 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .chi_square import below
 from .clipped_response import moment
 from .laws import real
-from .normal_fits import below
 from .obligations import require
 from .survival_sets import survival_radius
 from .truncated_normals import limits

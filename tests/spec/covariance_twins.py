@@ -12,7 +12,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import gaussian, gaussian_covariance, partitioned_product, product_distribution
-from spec.theory import normal_fits, orthants, whitening
+from spec.theory import chi_square, normal_fits, orthants, whitening
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -56,7 +56,7 @@ TWINS: dict[str, dict[str, Any]] = {
         "of d degrees": lambda d, b: (
             normal_fits.mean_response(max(d - 1, 1), b) * (d > 1) + (d == 1)
         ),
-        "of those inside": lambda d, b: normal_fits.below(d + 2, b),
+        "of those inside": lambda d, b: chi_square.below(d + 2, b),
     },
     "theory.normal_fits:obligation_variances": {
         "as they are": lambda wanted, outside: list(wanted),
