@@ -72,7 +72,9 @@ class Crafted:
             far = self.far[group][-1]  # candidates are in their order in the group
             for row in near:
                 rows = [row, row, far]
-                if self.query.members(np.array(rows))[group].tolist()[2:] == [2]:
+                ordered, sizes = self.query.grouped(np.array(rows))
+                before = sizes[:group].sum()
+                if sizes[group] == 3 and ordered[before + 2] == 2:
                     return group, rows
         raise ValueError("no near record is twice in a group; take more candidates.")
 

@@ -18,7 +18,7 @@ from rich.console import Console
 import dpverify
 from dpverify.cli import comparing, judging, merging, rating, reading, reporting, starting
 from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
-from dpverify.suite.engines import EngineRefused
+from dpverify.suite.engines import EngineRefused, few_searches_for_garbage
 from dpverify.suite.entries import SuiteError
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE
 from dpverify.suite.papers import statements, unsourced
@@ -41,6 +41,7 @@ class _OurConsole(Console):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    few_searches_for_garbage()
     options, unknown = _parser().parse_known_args(arguments)
     refuse_unknown(options.parser, unknown)
     try:

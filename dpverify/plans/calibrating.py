@@ -19,7 +19,7 @@ from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted
 from dpverify.privacy.numbers import to_float
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
-_WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
+_WIDTHS = (51, 50, 49, 47, 44, 36)  # brackets about a guess, in negative powers of two
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
 """Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
@@ -110,7 +110,7 @@ def _guessed(known: _Known) -> Fraction | None:
         if not math.isfinite(step) or abs(at + step) > 500:
             return None
         at += step
-        guess = Fraction(math.exp(at))  # a product would have more digits with each step
+        guess = Fraction(float(guess) * math.exp(step))  # an exact product has ever more digits
         if abs(step) < _CLOSE:
             break
     return guess
@@ -154,19 +154,19 @@ class _Excess:
     def __call__(self, guarantee: Guarantee) -> float | None:
         budget = self.budget
         if isinstance(guarantee, PureDP) and isinstance(budget, ApproxDP):
-            return _log(guarantee.epsilon) - math.log(_pure(budget))
+            return _log(guarantee.epsilon, Fraction(_pure(budget)))
         if isinstance(budget, PureDP) and guarantee.largest_loss:
-            return _log(guarantee.largest_loss) - _log(budget.epsilon)
+            return _log(guarantee.largest_loss, budget.epsilon)
         if isinstance(guarantee, (GaussianDP, ApproximateGaussianDP)):
             part = guarantee.gaussian
             assert part is not None
             mu = _mu_for(budget, part.delta, part.tv)
-            return (_log(part.mu_squared) - _log(mu)) / 2
+            return _log(part.mu_squared, mu) / 2
         if isinstance(budget, ApproxDP) and budget.delta:
             # of a lift the value at this very epsilon mostly is the least one up to it, which
             # takes a search
             delta_at = guarantee.value_at if isinstance(guarantee, Lifted) else guarantee.delta_at
-            return _log(delta_at(budget.epsilon).upper) - _log(budget.delta)
+            return _log(delta_at(budget.epsilon).upper, budget.delta)
         return None
 
 
@@ -193,5 +193,9 @@ def _pure(budget: ApproxDP) -> float:
     return epsilon + math.log1p(delta * math.exp(-epsilon)) - math.log1p(-delta)
 
 
-def _log(value: Fraction) -> float:
-    return math.log(value.numerator) - math.log(value.denominator) if value > 0 else -math.inf
+def _log(value: Fraction, over: Fraction) -> float:
+    """Return the logarithm of value / over, with all digits where the two are close."""
+    ratio = value / over
+    if abs(ratio - 1) < 0.1:
+        return math.log1p(ratio - 1)
+    return math.log(ratio.numerator) - math.log(ratio.denominator) if ratio > 0 else -math.inf

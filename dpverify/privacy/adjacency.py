@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -124,15 +125,24 @@ def _why_not_added(a: list[Any], b: list[Any]) -> str | None:
 def comparable_rows(left: Dataset, right: Dataset) -> tuple[list[Any], list[Any]]:
     """Return the rows of both datasets as values that are equal where ``canonical_rows`` are.
 
-    Matrices of float64 take a short way.
+    Matrices of float64, and lists of rows of floats, take a short way.
     """
-    if not (_is_matrix(left) and _is_matrix(right)):
+    matrices = [_matrix(data) for data in (left, right)]
+    if any(matrix is None for matrix in matrices):
         return canonical_rows(left), canonical_rows(right)
-    return _as_bytes(left), _as_bytes(right)
+    one, other = map(_as_bytes, matrices)
+    return one, other
 
 
-def _is_matrix(data: Any) -> bool:
-    return isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype == np.float64
+def _matrix(data: Any) -> NDArray[np.float64] | None:
+    """Return rows of equally many numbers, all of them floats, as a matrix; None for others."""
+    if isinstance(data, np.ndarray):
+        return data if data.ndim == 2 and data.dtype == np.float64 else None
+    if not isinstance(data, list) or not set(map(type, data)) <= {list, tuple}:
+        return None
+    if len(set(map(len, data))) != 1 or set(map(type, chain.from_iterable(data))) != {float}:
+        return None
+    return np.array(data)
 
 
 def _as_bytes(matrix: Any) -> list[bytes]:

@@ -172,7 +172,7 @@ def test_arrays_of_one_dimension_are_columns() -> None:
 
 
 def test_matrices_are_compared_as_their_rows_are() -> None:
-    """The quick comparison of float64 matrices gives the reason that nested lists give."""
+    """The quick comparison of matrices and of lists of floats gives the reason that tuples give."""
     rng, entries = random.Random(20261127), (0.0, -0.0, 1.0, math.nan, -math.nan, math.inf, 5e-324)
 
     def drawn() -> list[tuple[float, ...]]:
@@ -188,7 +188,9 @@ def test_matrices_are_compared_as_their_rows_are() -> None:
 def _compare(rows: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> None:
     for adjacency in Adjacency:
         matrices = np.array(rows, dtype=np.float64), np.array(other, dtype=np.float64)
-        assert adjacency.why_not_neighbors(*matrices) == adjacency.why_not_neighbors(rows, other)
+        reason = adjacency.why_not_neighbors(tuple(rows), tuple(other))  # no short way
+        assert adjacency.why_not_neighbors(*matrices) == reason
+        assert adjacency.why_not_neighbors(rows, [*map(list, other)]) == reason
 
 
 def test_a_difference_in_two_columns_of_one_row_is_one_difference() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+from dpverify.suite import dependencies
 from dpverify.suite.dependencies import Sources, imports_at_the_top
 from dpverify.suite.trees import load
 
@@ -113,6 +115,43 @@ def test_names_in_strings_are_read(foreign: Path, text: str, names: list[str]) -
     sources = Sources(foreign, ROOT)
     asked = ["theory/a.py:obligation_x", "b.py:obligation_x"]
     assert [name for name in asked if "mechanisms.stated" in sources.stating(name)] == names
+
+
+@pytest.mark.parametrize("folder", ["dpverify/privacy", "dpverify/suite", "spec/theory"])
+def test_imports_read_line_by_line_are_those_of_the_tree(folder: str) -> None:
+    files = (Path(__file__).parents[2] / folder).rglob("*.py")
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    read = [(text, _plainly(text)) for text in texts if _plainly(text) is not None]
+    assert len(read) > 0.8 * len(texts)
+    for text, plain in read:
+        assert plain == _by_tree(text)
+
+
+_ODD = {
+    "after a statement": "x = 1; import one",
+    "after a colon": "if x: from one import two",
+    "over a backslash": "from one import \\\n    two",
+    "in a string": '"""\nimport one\n"""',
+    "in another string": "x = '''\nimport one\n'''",
+    "before a statement": "import one; x = 1",
+    "a comment with a bracket": "from one import (  # some)\n    two,\n)",
+    "for type checkers": "if TYPE_CHECKING:\n    import one",
+}
+
+
+@pytest.mark.parametrize("text", _ODD.values(), ids=_ODD)
+def test_odd_imports_are_left_to_the_tree(text: str) -> None:
+    assert _plainly(text) is None
+    assert _by_tree(text) is not None  # it is Python
+
+
+def _plainly(text: str) -> list[str] | None:
+    plain = dependencies._plain_imports(text)
+    return None if plain is None else list(map(ast.dump, plain))
+
+
+def _by_tree(text: str) -> list[str]:
+    return list(map(ast.dump, dependencies._imports_in(ast.parse(text))))
 
 
 def test_what_is_for_type_checkers_alone_is_no_dependency() -> None:

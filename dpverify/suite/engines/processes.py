@@ -8,7 +8,6 @@ breaks as a whole.
 from __future__ import annotations
 
 import ctypes
-import gc
 import multiprocessing
 import os
 import platform
@@ -22,7 +21,14 @@ from typing import Any
 
 import threadpoolctl
 
-from dpverify.suite.engines import ATTEMPTS, AnyUnit, Replays, crashed, killed
+from dpverify.suite.engines import (
+    ATTEMPTS,
+    AnyUnit,
+    Replays,
+    crashed,
+    few_searches_for_garbage,
+    killed,
+)
 from dpverify.suite.engines.serial import Serial
 from dpverify.suite.events import UnitFinished
 
@@ -129,10 +135,9 @@ def _set_up_worker() -> None:
     seldom, and end with the parent, however that ends.
 
     Ctrl-C reaches the whole process group. Workers whose linear algebra takes all cores each
-    slow one another down up to twentyfold. Garbage in cycles is rare here, and looking for it
-    took 3 to 9% of the time.
+    slow one another down up to twentyfold.
     """
-    gc.set_threshold(20_000, 10, 10)
+    few_searches_for_garbage()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     threadpoolctl.threadpool_limits(1)
