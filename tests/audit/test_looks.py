@@ -97,8 +97,8 @@ def test_what_only_pretends_to_be_evident_makes_no_false_alarms() -> None:
     assert len(draws) > 1
 
 
-ALPHA, SHORT, LONG = 0.1, 40, 60
-TRUTHS = [(0.5, 0.18), (0.9, 0.33)]
+ALPHA, SHORT, LONG = 0.1, 20, 60
+TRUTHS = [(1.0, 0.2), (0.5, 0.5)]
 
 
 def missed(p: float, q: float, share: float, draws: int) -> Floats:
