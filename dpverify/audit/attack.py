@@ -33,6 +33,7 @@ from dpverify.audit.independence import (
     Watch,
     refuse_constant,
 )
+from dpverify.audit.looks import halves, is_evident, is_settled
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import together
 from dpverify.audit.outputs.laws import (
@@ -226,9 +227,16 @@ class FixedAttack:
 
         known, points = is_known(laws[0]), tested_points(self.guarantee)
         learning, choosing = study_sizes(self.trials, known, len(points))
-        first, second = drawn(_LEARNING, learning), drawn(_CHOOSING, choosing)
+        one_point = not known and len(points) == 1 and self.trials >= _ENOUGH
+        first, evident = drawn(_LEARNING, learning), False
+        if one_point and not self.planted:
+            evident = is_evident(
+                *halves(first), Task(points, self.alpha * _MAIN, self.trials - learning)
+            )
+        # An evident event needs no more draws: they would teach less than they certify.
+        first, second = halves(first) if evident else (first, drawn(_CHOOSING, choosing))
+        left = self.trials - learning - (0 if evident else choosing)
         watch = self._watch(pair.name, laws, [first, second])
-        left = self.trials - learning - choosing
 
         def chosen(alpha: float, *, refute: bool = False) -> tuple[Options, Options]:
             task = Task(points, alpha * _MAIN, left, refute=refute)
@@ -246,21 +254,35 @@ class FixedAttack:
 
         options, before = chosen(self.alpha), None
         yield
-        if not known and len(points) == 1 and self._affords_a_second_look(left - choosing):
-            suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
-            taught = best_of(options).candidate.fitted and _is_rich(first)
-            # Of a fault it is enough that it shows; of a claim also by how much.
-            if suspicious or (taught and (doubtful(options) or not self.planted)):
-                # Fewer draws on the right event are better: all that was seen teaches, as many
-                # again choose.
-                first = [together(batches) for batches in zip(first, second, strict=True)]
-                chunks = list(in_chunks(laws, address, choosing, _AGAIN))
-                second = [together(side) for side in zip(*chunks, strict=True)]
-                left -= choosing
-                if not _are_guessed(laws, points):
-                    counts = hits_of(laws, events_of(options), chunks, watch.copied())
-                    before = Before.of(options, counts, choosing, left, suspicious)
-                options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
+        suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
+        affords = one_point and not evident and left - choosing >= self._fewest()
+        if affords and (suspicious or self._may_learn_more(options, first, second)):
+            # Fewer draws on the right event are better: all that was seen teaches, as many again
+            # choose.
+            first = [together(batches) for batches in zip(first, second, strict=True)]
+            chunks = list(in_chunks(laws, address, choosing, _AGAIN))
+            second = [together(side) for side in zip(*chunks, strict=True)]
+            left -= choosing
+            if not _are_guessed(laws, points):
+                counts = hits_of(laws, events_of(options), chunks, watch.copied())
+                before = Before.of(options, counts, choosing, left, suspicious)
+            options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
+        return self._study_of(index, laws, options, second, left, watch, before)
+
+    def _study_of(
+        self,
+        index: int,
+        laws: tuple[AuditedLaw, AuditedLaw],
+        options: tuple[Options, Options],
+        second: Sequence[Draws],
+        left: int,
+        watch: Watch,
+        before: Before | None,
+    ) -> Study:
+        """Return the study of these options, with what else is certified besides the best. second:
+        the draws that chose.
+        """
+        points = tested_points(self.guarantee)
         witnesses = events_of(options)
         suspects = (options[0].suspect, options[1].suspect) if doubtful(options) else (None, None)
         task = Task(points, self.alpha * _MAIN, left)
@@ -272,9 +294,20 @@ class FixedAttack:
         guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
         return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
 
-    def _affords_a_second_look(self, left: int) -> bool:
-        """Return whether so many draws would still be enough to certify."""
-        return self.trials >= _ENOUGH and left >= fewest_draws(self.guarantee, self.alpha / 2)
+    def _may_learn_more(
+        self, options: tuple[Options, Options], first: Sequence[Draws], second: Sequence[Draws]
+    ) -> bool:
+        """Return whether what was learned may tell more after more draws. Of a fault it is enough
+        that it shows; of a claim also by how much.
+        """
+        best = best_of(options).candidate
+        if not best.fitted or not _is_rich(first):
+            return False
+        return doubtful(options) if self.planted else not is_settled(best, first, second)
+
+    def _fewest(self) -> int:
+        """Return with how many draws certifying makes sense after a second look."""
+        return fewest_draws(self.guarantee, self.alpha / 2)
 
     def _watch(
         self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]

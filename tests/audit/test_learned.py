@@ -19,7 +19,10 @@ from scipy.stats import norm
 
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import encode
+from dpverify.audit.witnesses.directions import Moments
+from dpverify.audit.witnesses.features import Feature, number
 from dpverify.audit.witnesses.learned import Candidate, Effort, candidates
+from dpverify.audit.witnesses.models import monotone_trees, trees
 from tests.audit.learning import Maker, advantage, area, learn, same_vectors, upward, worth
 
 
@@ -308,3 +311,36 @@ def test_a_known_law_gets_the_cheap_candidates_only() -> None:
     assert pool
     starts = ("output", "number", "some number", "log-ratio of the", "bit 0")  # of scaled floats
     assert all(one.description.startswith(starts) for one in pool)
+
+
+def test_monotone_trees_follow_the_odds_that_few_draws_show() -> None:
+    """Exact on a grid, for this seed: the odds rise with the first number and fall with the
+    second, but for outputs that have no second number; trees without that are not monotone."""
+    rng, size = np.random.default_rng(5), 3000
+
+    def drawn(moved: float) -> Draws:
+        first = rng.integers(0, 10, 4 * size)
+        second = np.where(rng.random(4 * size) < 0.1, 0.0, rng.normal(size=4 * size))
+        odds = moved * (0.2 * first * (second < 0) - 0.2 * first * (second == 0))
+        kept = np.flatnonzero(rng.random(4 * size) < 1 / (1 + np.exp(-odds)))[:size]
+        return encode(np.stack([first[kept], second[kept]], axis=1))
+
+    own, other = drawn(1.0), drawn(-1.0)
+    moments = Moments.of(own.numbers, other.numbers)
+    monotone = monotone_trees(moments, own, other, 0)
+    assert monotone is not None
+    features = [Feature("first", number(0)), Feature("second", number(1))]
+    firsts, seconds = np.meshgrid(np.arange(10.0), np.linspace(-2, 2, 40), indexing="ij")
+    grid = encode(np.stack([firsts.ravel(), seconds.ravel()], axis=1))
+    for score, kept in ((monotone, True), (trees(features, own, other, 0), False)):
+        scores = score(grid).reshape(firsts.shape)
+        assert (np.diff(scores, axis=0).min() >= 0 >= np.diff(scores, axis=1).max()) == kept
+    without, beside = encode([[9.0, 0.0]]), encode([[9.0, 1e-9]])
+    assert monotone(without)[0] < monotone(beside)[0]
+
+
+def test_without_a_number_that_plainly_differs_no_trees_are_monotone() -> None:
+    """Exact, for this seed."""
+    rng = np.random.default_rng(2)
+    own, other = (encode(rng.normal(size=(500, 2))) for _ in range(2))
+    assert monotone_trees(Moments.of(own.numbers, other.numbers), own, other, 0) is None

@@ -54,10 +54,12 @@ from dpverify.audit.witnesses.features import (
 )
 from dpverify.audit.witnesses.mixtures import mixture
 from dpverify.audit.witnesses.models import (
+    MONOTONE_WIDTH,
     density,
     few_values,
     independent,
     logistic,
+    monotone_trees,
     trees,
     within,
 )
@@ -155,6 +157,8 @@ def _candidates(
     if law_known or not len(own) or not len(other):
         return pool
     given, projections = list(task.given(difference)), list(task.projections(difference))
+    if effort is Effort.FULL:
+        pool += task.monotone()
     pool += [*task.densities(), *task.derived()]
     for fitted, scores in ((False, given), (True, projections)):
         pool += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
@@ -289,6 +293,15 @@ class _Task:
         cells = self.limits.cells >> 6
         yield from low_bits(self.chosen, self.own, self.other, cells, self.limits.each)
         yield from seen_before(self.own, self.other)
+
+    def monotone(self) -> Iterator[Candidate]:
+        """Yield trees that are monotone in few numbers, before what follows single outputs more
+        closely: rare ones are in a better order.
+        """
+        if self.moments is not None and 1 < self.width <= MONOTONE_WIDTH:
+            score = monotone_trees(self.moments, *self.few, self.seed)
+            if score is not None:
+                yield Candidate("monotone boosted trees >= {threshold}", score)
 
     def densities(self) -> Iterator[Candidate]:
         """Yield log-ratios of densities: of single numbers, and of all under independence."""

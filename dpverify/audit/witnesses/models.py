@@ -12,6 +12,7 @@ import numpy as np
 
 from dpverify.audit.outputs.draws import PLAIN, Codes, Draws, Labels
 from dpverify.audit.witnesses.directions import TELLING, Moments, Scaling, linear
+from dpverify.audit.witnesses.events import equals
 from dpverify.audit.witnesses.features import (
     Column,
     Feature,
@@ -35,6 +36,9 @@ _MANY_TREES, _FEW_TREES = 100, 20
 _LEAF, _LARGE_LEAF = 20, 200
 _DEPTH = 4
 _LARGEST_INPUT = 1e100
+_MONOTONE_TREES = 50
+MONOTONE_WIDTH = 4
+"""Largest number of columns for which ``monotone_trees`` are worth their time."""
 
 
 def density(j: int, own: Draws, other: Draws) -> Score:
@@ -193,15 +197,54 @@ def trees(
     few: a few trees with large leaves. Where two sides hardly differ, many small ones learn the
     noise.
     """
+    number_of, leaf = (_FEW_TREES, _LARGE_LEAF) if few else (_MANY_TREES, _LEAF)
+    return _boosted(features, own, other, seed, number_of, leaf, [0] * len(features))
+
+
+def monotone_trees(moments: Moments, own: Draws, other: Draws, seed: int) -> Score | None:
+    """Fit trees whose odds rise, or fall, with every number of which it is plain that it is larger
+    on one side; None where no number is.
+
+    Where the odds have this shape, rare outputs share the evidence of all that tell less, so that
+    their order is known from few draws. A value that repeats among many others has odds of its
+    own: often it stands for no number.
+    """
+    rising = np.where(np.abs(moments.t) > TELLING, np.sign(moments.t), 0).astype(int).tolist()
+    if not any(rising):
+        return None
+    features = [Feature(f"number {j}", number(j)) for j in range(len(rising))]
+    for j in range(len(rising)):
+        sides = own.column(j), other.column(j)
+        if len(np.unique(sides[0])) > _MOST_GROUPS:
+            for value, z_score in atoms_of(*sides, 1):
+                if abs(z_score) > TELLING:
+                    features.append(Feature(f"number {j} is {value!r}", equals(j, value)))
+                    rising.append(0)
+    return _boosted(features, own, other, seed, _MONOTONE_TREES, _LEAF, rising)
+
+
+def _boosted(
+    features: Sequence[Feature],
+    own: Draws,
+    other: Draws,
+    seed: int,
+    number_of: int,
+    leaf: int,
+    rising: Sequence[int],
+) -> Score:
+    """Fit so many trees. rising: for every feature, whether the odds rise with it (1), fall (-1),
+    or do either (0).
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rows = np.concatenate([matrix(features, own), matrix(features, other)])
     model = HistGradientBoostingClassifier(
-        max_iter=_FEW_TREES if few else _MANY_TREES,
-        min_samples_leaf=_LARGE_LEAF if few else _LEAF,
+        max_iter=number_of,
+        min_samples_leaf=leaf,
         max_depth=_DEPTH,
         early_stopping=False,
         random_state=seed,
+        monotonic_cst=rising if any(rising) else None,
     )
     with _threads().limit(limits=1):
         model.fit(_bounded(rows), _targets(own, other))

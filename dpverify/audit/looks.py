@@ -1,0 +1,64 @@
+"""How many draws are spent on choosing an event: fewer where few tell enough.
+
+Draws that choose certify nothing, or less than others do. Whether to draw more of them is decided
+by those that were drawn before, and certify nothing. So no certificate has to pay for the decision:
+given all draws before it, those that certify have the law that a certificate supposes, and how many
+they are is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.studies import best_of
+from dpverify.audit.witnesses.choosing import ranked
+from dpverify.audit.witnesses.features import Candidate
+from dpverify.audit.witnesses.learned import Effort, candidates
+from dpverify.audit.witnesses.promises import Task
+
+_OFTEN = 0.1  # share of the draws of one side that makes an event evident
+_SETTLED = 1.1  # times as far apart on the draws that taught: then others would teach little
+
+
+def halves(draws: Sequence[Draws]) -> tuple[list[Draws], list[Draws]]:
+    """Divide the draws of both sides into the first half and the second."""
+    half = len(draws[0]) // 2
+    first, second = slice(half), slice(half, None)
+    return [side.select(first) for side in draws], [side.select(second) for side in draws]
+
+
+def is_evident(first: Sequence[Draws], second: Sequence[Draws], task: Task) -> bool:
+    """Return whether few draws show an event that is common on one side, and that the other never
+    has.
+
+    How large an epsilon can be certified is then a matter of how many draws are left: with c times
+    as many it is larger by ln c. Plain events alone are looked at: what has to be learned takes
+    draws. first: draws that teach; second: others, that choose.
+    """
+    pool = candidates(
+        *first, law_known=True, difference=None, seed=0, effort=Effort.QUICK, weak=True
+    )
+    options = ranked([second[0]], [second[1]], pool, task, (first[0], first[1]))
+    best = best_of(options)
+    side = int(best is options[1].witnesses[0])
+    hits, others = (np.count_nonzero(best.happens_in(second[i], {})) for i in (side, 1 - side))
+    return bool(not others and hits >= _OFTEN * len(second[side]))
+
+
+def is_settled(candidate: Candidate, first: Sequence[Draws], second: Sequence[Draws]) -> bool:
+    """Return whether a score tells other draws apart nearly as well as those that it was learned
+    on, by the difference of its means, so that more draws would hardly teach a better one.
+
+    first: the draws that taught; second: the others.
+    """
+    taught, fresh = (
+        abs(float(candidate.score(one[0]).mean() - candidate.score(one[1]).mean()))
+        for one in (first, second)
+    )
+    return taught <= _SETTLED * fresh
+
+
+__all__ = ["halves", "is_evident", "is_settled"]

@@ -1,0 +1,148 @@
+"""How many draws choose an event: fewer where few tell enough, which costs no certificate
+anything."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dpverify.audit import attack, replaced
+from dpverify.audit.attack import FixedAttack, study_sizes
+from dpverify.audit.confidence_regions import PARTS, Counted, confidence_region
+from dpverify.audit.looks import is_settled
+from dpverify.audit.outputs.laws import encode
+from dpverify.audit.subjects import target_of
+from dpverify.audit.witnesses.features import Candidate, number
+from dpverify.privacy import PureDP
+from dpverify.privacy.numbers import Floats
+
+TRIALS = 6000
+PAIR = replaced("one moves", [0.0], 1.0)
+LEARNING, CHOOSING = study_sizes(TRIALS, law_known=False)
+
+
+@pytest.fixture(autouse=True)
+def of_few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+
+
+def leak(own: float, other: float, sizes: list[int]) -> Any:
+    """Return 1 with one of two probabilities, beside noise; ``sizes`` gets the size of every
+    call."""
+    rng = np.random.default_rng(0)
+
+    def function(data: Any, size: int) -> Any:
+        sizes.append(size)
+        happens = rng.random(size) < (other if data[0] else own)
+        return np.stack([happens, rng.normal(size=size)], axis=1)
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "planted", "evident"),
+    [
+        (0.5, 0.0, False, True),
+        (0.5, 0.05, False, False),
+        (0.01, 0.0, False, False),
+        (0.5, 0.0, True, False),
+    ],
+)
+def test_an_evident_event_needs_no_draws_that_choose(
+    own: float, other: float, planted: bool, evident: bool
+) -> None:
+    """Exact: all other draws certify then, and none is of two uses. What is rare, what the other
+    side has too, and what was planted, are chosen as ever."""
+    sizes: list[int] = []
+    fixed = FixedAttack(PureDP(3), [PAIR], TRIALS, 1e-6, 0, planted=planted)
+    study = fixed.study(target_of(leak(own, other, sizes), True), 0, 0)
+    certificates = fixed.certify(0, study, fixed.shots([study])[0])
+    assert (study.draws == TRIALS - LEARNING) == evident
+    assert study.draws <= TRIALS - LEARNING - CHOOSING or evident
+    assert sum(sizes) == 2 * TRIALS
+    assert any(one.refuted for one in certificates) == (own == 0.5 and not other)
+
+
+def pretender(seed: int) -> Any:
+    """Show an event that is evident, or none, as a coin says, until draws certify; then keep
+    epsilon = 1."""
+    rng, done = np.random.default_rng(seed), [0]
+    shows = rng.random() < 0.5
+
+    def function(data: Any, size: int) -> Any:
+        shown = shows and done[0] < 2 * LEARNING
+        done[0] += size
+        lies = rng.random(size) < (0.0 if shown else 1 / (1 + math.e))
+        return np.stack([np.where(lies, 1 - data[0], data[0]), rng.normal(size=size)], axis=1)
+
+    return function
+
+
+def test_what_only_pretends_to_be_evident_makes_no_false_alarms() -> None:
+    """Audit at alpha = .1 and a tight claim: 7 or more of 12 have probability below 6e-5
+    (binomial). Both numbers of draws occur."""
+    alarms, draws = 0, set()
+    for seed in range(12):
+        fixed = FixedAttack(PureDP(1), [PAIR], TRIALS, 0.1, seed)
+        study = fixed.study(target_of(pretender(seed), True), 0, 0)
+        alarms += any(one.refuted for one in fixed.certify(0, study, fixed.shots([study])[0]))
+        draws.add(study.draws)
+    assert alarms <= 6
+    assert TRIALS - LEARNING in draws
+    assert len(draws) > 1
+
+
+ALPHA, SHORT, LONG = 0.1, 20, 60
+TRUTHS = [(1.0, 0.2), (0.5, 0.5)]
+
+
+def missed(p: float, q: float, share: float, draws: int) -> Floats:
+    """Return for which counts of so many draws a side the region leaves out the truth, shape
+    (draws + 1, draws + 1)."""
+    result = np.zeros((draws + 1, draws + 1))
+    for hits, others in product(range(draws + 1), repeat=2):
+        region = confidence_region(Counted(hits, draws, others, draws), share, ALPHA)
+        result[hits, others] = not np.any((region.lower <= p) & (q <= region.upper))
+    return result
+
+
+def masses(p: float, q: float, draws: int) -> Floats:
+    counts = np.arange(draws + 1)
+    return np.outer(binom.pmf(counts, draws, p), binom.pmf(counts, draws, q))
+
+
+def test_how_many_draws_certify_may_depend_on_earlier_draws_and_not_on_themselves() -> None:
+    """Exact, over all counts: whichever event, share and number of draws an adversary picks after
+    the first draws, the region misses no more often than alpha. Who may stop at the first number
+    or go on to the second, having seen what certifies, misses more often."""
+    worst, stopping = 0.0, 0.0
+    for (p, q), share in product(TRUTHS, (32.0, PARTS)):
+        short, long = (missed(p, q, share, draws) for draws in (SHORT, LONG))
+        for draws, one in ((SHORT, short), (LONG, long)):
+            worst = max(worst, float((masses(p, q, draws) * one).sum()))
+        more = masses(p, q, LONG - SHORT)
+        first = masses(p, q, SHORT)
+        either = 0.0
+        for hits, others in product(range(SHORT + 1), repeat=2):
+            if first[hits, others] > 1e-9:
+                after = long[hits : hits + LONG - SHORT + 1, others : others + LONG - SHORT + 1]
+                then = 1.0 if short[hits, others] else float((more * after).sum())
+                either += first[hits, others] * then
+        stopping = max(stopping, either)
+    assert worst <= ALPHA < stopping
+
+
+def test_a_score_is_settled_where_other_draws_show_as_much() -> None:
+    """Exact: means 1 apart where it was learned; .95, .5 and -.95 apart elsewhere."""
+    score = Candidate("number 0 >= {threshold}", number(0))
+    first = encode([1.0] * 100), encode([0.0] * 100)
+    seen = [
+        is_settled(score, first, (encode([mean] * 50), encode([0.0] * 50)))
+        for mean in (0.95, 0.5, -0.5)
+    ]
+    assert seen == [True, False, False]
