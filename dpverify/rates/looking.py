@@ -56,13 +56,13 @@ def looks(repeats: int, fewest: int) -> Iterator[Look]:
     """Yield the looks at a point of a claim with so many releases, each with more of them and
     none with fewer than ``fewest``.
     """
-    sizes = [repeats]
-    while sizes[0] >= _LEAST * fewest and len(sizes) <= _BEFORE:
-        sizes.insert(0, max(fewest, int(sizes[0] / _STEP)))
-    sizes += [round(repeats * _STEP**more) for more in range(1, _AFTER + 1)]
+    sizes = [round(repeats * _STEP**more) for more in range(_AFTER + 1)]
+    for fewer in range(1, _BEFORE + 1):
+        if sizes[0] >= _LEAST * fewest:
+            sizes.insert(0, max(fewest, round(repeats / _STEP**fewer)))
     for size in sizes:
         shown = _SHOWN if size < sizes[-1] else SHOWN_ALPHA
-        yield Look(size, 1 / len(sizes), shown, _SURER if 2 * size < repeats else _SURE)
+        yield Look(size, 1 / len(sizes), shown, _SURER if 2 * size < repeats - 1 else _SURE)
 
 
 def enough(
