@@ -213,7 +213,7 @@ RATES = (
     _rate(
         "error-against-epsilon",
         "epsilon",
-        (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)),
+        (Fraction(1, 8), Fraction(1, 3), Fraction(1)),
         setting={"n": 250, "m": 3, "adjacency": _ADD},
         repeats=500,
     ),
