@@ -256,7 +256,7 @@ class _Apart(Mechanism[QuantilesEstimate]):
 
 
 _BUDGET = ApproxDP(1, "1e-6")
-_LEVELS = (3, 9, 31)
+_LEVELS = (3, 9, 19)
 
 
 def _draw(setting: Mapping[str, Any], rng: np.random.Generator) -> Drawn:

@@ -19,8 +19,8 @@ from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted
 from dpverify.privacy.numbers import to_float
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
-_WIDTHS = (48, 44, 36)  # brackets about a guess, in negative powers of two
-_UNSURE = Fraction(1, 1 << 32)  # relative distance from a guess beyond which promises are monotone
+_WIDTHS = (48, 44, 36, 28)  # brackets about a guess, in negative powers of two
+_UNSURE = Fraction(1, 1 << 32)  # relative distance from the answer beyond which they are monotone
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
 """Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
@@ -47,7 +47,7 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
         return least
     # the promise is not monotone to the last bits: near the answer every multiplier is asked
     return smallest_sufficient(
-        lambda m: known(m) if guess and abs(m / guess - 1) > _UNSURE else known.asked(m)
+        lambda m: known.asked(m) if abs(m / least - 1) < _UNSURE else known(m)
     )
 
 
