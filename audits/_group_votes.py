@@ -233,6 +233,7 @@ def rates(kind: type[GroupVotes], truth: float, **fixed: Any) -> tuple[RateClaim
             metric=Metric("misses", beyond=4.0),
             upper=Curve(function="allowed", arguments=("t",), margin=1.0),
             faults=(FEW_GROUPS,),
+            shows_last=variable == "t",  # where misses are rare
             repeats=10_000,
             source="DJYZZ24, Lemmas 4.5 and 4.6: groups in proportion to log(1 / (delta beta)) "
             "/ epsilon",

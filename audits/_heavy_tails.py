@@ -34,7 +34,7 @@ def _rate(law: str, second_moment: Fraction, mean: float, instance: Instance) ->
         name=f"{law}-against-n",
         mechanism=_made,
         variable="n",
-        values=(500, 1500, 4500),
+        values=(400, 1600, 6400),
         setting={"law": law, "second_moment": second_moment},
         instance=instance,
         target=Population(lambda mechanism, setting: mean),

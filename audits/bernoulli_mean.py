@@ -151,7 +151,7 @@ RATES = (
     _rate(
         "privacy-for-free",
         "n",
-        (75, 1000, 2000, 5000),
+        (75, 1000, 3000, 9000),
         setting={"noise_multiplier": 6, "adjacency": REPLACE},
         instance=Instance(kind="bernoulli", parameters={"share": 0.5}),
         target=Population(lambda mechanism, setting: 0.5),

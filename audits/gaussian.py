@@ -181,9 +181,9 @@ def _normal(setting: Mapping[str, Any]) -> Gaussian:
         cell=2**-7,
         bound=8.0,
         rounds=1,
-        center_steps=5,
-        spread_steps=6,
-        scale_steps=13,
+        center_steps=4,
+        spread_steps=4,
+        scale_steps=9,
     )
 
 
@@ -208,7 +208,8 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         curve=Curve(function="expected_error", arguments=("parameters", "n")),
         lower=Curve(function="lower_bound", arguments=("parameters", "n")),
         source="OURS, a normal law without bounds; KLSU19",
-        fewest=50,  # lengths of five nearly normal numbers
+        fewest=50,  # lengths of fourteen nearly normal numbers
+        repeats=200,
         **claimed,
     )
 
@@ -218,16 +219,14 @@ RATES = (
     _rate(
         "error-against-n",
         "n",
-        (4000, 12_000, 36_000),
-        setting={"d": 2, "noise_multiplier": 16, "adjacency": ADD},
+        (6000, 14_000, 36_000),
+        setting={"d": 4, "noise_multiplier": 16, "adjacency": ADD},
         exponent=Exponent(value=-0.83, tolerance=0.15),
-        repeats=400,
     ),
     _rate(
         "error-against-noise-multiplier",
         "noise_multiplier",
         (4, 8, 16),
-        setting={"n": 3500, "d": 2, "adjacency": REPLACE},
-        repeats=400,
+        setting={"n": 6000, "d": 4, "adjacency": REPLACE},
     ),
 )

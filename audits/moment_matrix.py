@@ -308,7 +308,7 @@ RATES = (
     _rate(
         "coefficients-against-noise",
         "noise_multiplier",
-        tuple(map(Fraction, ("1", "3", "9"))),
+        tuple(map(Fraction, ("1", "5", "25"))),
         setting={"d": 4, "n": 20_000, "adjacency": REPLACE},
         target=Empirical(_coefficients),
         error=_far,

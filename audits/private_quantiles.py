@@ -213,7 +213,7 @@ RATES = (
     _rate(
         "error-against-epsilon",
         "epsilon",
-        (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2)),
+        (Fraction(1, 8), Fraction(1, 3), Fraction(1)),
         setting={"n": 250, "m": 3, "adjacency": _ADD},
         repeats=500,
     ),
@@ -256,7 +256,7 @@ class _Apart(Mechanism[QuantilesEstimate]):
 
 
 _BUDGET = ApproxDP(1, "1e-6")
-_LEVELS = (3, 9, 31)
+_LEVELS = (3, 9, 19)
 
 
 def _draw(setting: Mapping[str, Any], rng: np.random.Generator) -> Drawn:

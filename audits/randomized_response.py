@@ -95,7 +95,13 @@ def _rate(name: str, variable: str, values: tuple[Any, ...], **claimed: Any) -> 
         values=values,
         instance=Instance(kind="bernoulli", parameters={"share": _SHARE}),
         error=lambda estimate, truth: abs(estimate.frequencies[1] - truth),
-        faults=(RateFault(name="takes the reported shares for the true ones", estimate=_reported),),
+        faults=(
+            RateFault(
+                name="takes the reported shares for the true ones",
+                estimate=_reported,
+                grows=variable == "n",  # beside errors that fall
+            ),
+        ),
         **own | claimed,
     )
 
@@ -116,6 +122,7 @@ RATES = (
         ),
         lower=Curve(function="lower_bound", arguments=("epsilon", "n")),
         exponent=Exponent(value=-0.5, tolerance=0.05),
+        shows_last=True,  # the faulty noise no longer fits the estimate: a constant bias
         repeats=2800,
         source="KBR16, Section 3; the local price of privacy is a factor, not a rate",
     ),
@@ -124,6 +131,7 @@ RATES = (
         "epsilon",
         tuple(map(Fraction, ("1/8", "1/4", "1/2", "2"))),
         setting={"n": 300, "categories": 2},
+        shows_last=True,
         exponent=Exponent(value=-1, tolerance=0.1, end=0.5),
         source="KBR16, Section 3",
     ),

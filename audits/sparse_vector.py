@@ -243,6 +243,7 @@ def _rate(
         target=Empirical(lambda mechanism, data: np.arange(1, _LONG + 1) * (len(data) // _LONG)),
         error=_off,
         curve=Curve(function="expected_error", arguments=("parameters", "records")),
+        shows_last=True,
         repeats=4000,
         source="DR14, Theorem 3.24: a count that is reported is near the threshold",
     )

@@ -358,6 +358,7 @@ RATES = (
         metric=Metric("misses", beyond=1.0),
         curve=Curve(function="withheld", arguments=("parameters", "n"), margin=1.2),
         lower=Curve(function="least_withheld", arguments=("parameters", "n")),
+        shows_last=True,  # where few releases are withheld
         repeats=15_000,
         source="KV18: ln(1 / (delta beta)) / epsilon records for a mean without bounds",
     ),

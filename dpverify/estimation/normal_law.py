@@ -38,11 +38,7 @@ class Clips:
         """Compute the two clipped moments of normal laws, shape (2, laws); of one law from two
         numbers, shape (2,).
         """
-        low, inside, high = _parts(mean, deviation, self.turn)
-        first = self.turn * (high - low) + _first(mean, deviation, self.turn, inside)
-        low, inside, high = _parts(mean, deviation, self.edge)
-        second = self.edge**2 * (high + low) + _second(mean, deviation, self.edge, inside)
-        return np.stack([first, second])
+        return self._moments(*self._ends(mean, deviation))
 
     def slopes(self, mean: Floats, deviation: Floats) -> Floats:
         """Compute the derivatives of the moments by the mean and by the logarithm of the
@@ -51,19 +47,28 @@ class Clips:
         By Stein, the derivative of E f(z) by the mean is E f'(z), and that by the logarithm of
         s is s^2 E f''(z).
         """
-        a, b = (-self.turn - mean) / deviation, (self.turn - mean) / deviation
-        c, d = (-self.edge - mean) / deviation, (self.edge - mean) / deviation
-        inside = ndtr(d) - ndtr(c)
-        ends = self.edge * (_density(d) + _density(c)) / deviation
-        return np.stack(
+        return self._slopes(*self._ends(mean, deviation))
+
+    def with_slopes(self, mean: Floats, deviation: Floats) -> tuple[Floats, Floats]:
+        """Compute the moments and their derivatives, from the same masses and densities."""
+        ends = self._ends(mean, deviation)
+        return self._moments(*ends), self._slopes(*ends)
+
+    def _ends(self, mean: Floats, deviation: Floats) -> tuple[_Ends, _Ends]:
+        return _Ends(mean, deviation, self.turn), _Ends(mean, deviation, self.edge)
+
+    def _moments(self, turn: _Ends, edge: _Ends) -> Floats:
+        first = self.turn * (turn.above - turn.below) + turn.first()
+        second = self.edge**2 * (edge.above + edge.below) + edge.second()
+        return np.array([first, second])
+
+    def _slopes(self, turn: _Ends, edge: _Ends) -> Floats:
+        deviation = turn.deviation
+        ends = self.edge * (edge.high + edge.low) / deviation
+        return np.array(
             [
-                np.stack([ndtr(b) - ndtr(a), deviation * (_density(a) - _density(b))]),
-                np.stack(
-                    [
-                        2 * _first(mean, deviation, self.edge, inside),
-                        2 * deviation**2 * (inside - ends),
-                    ]
-                ),
+                [turn.inside, deviation * (turn.low - turn.high)],
+                [2 * edge.first(), 2 * deviation**2 * (edge.inside - ends)],
             ]
         )
 
@@ -102,8 +107,8 @@ def fit(moments: Floats, clips: Clips, box: Box) -> tuple[Floats, Floats, NDArra
     fits, open_ = np.zeros(len(mean), np.bool_), np.arange(len(mean))
     for _ in range(_STEPS):
         own, logs = mean[open_], log[open_]
-        off = moments[:, open_] - clips.moments(own, np.exp(logs))
-        (a, b), (c, d) = clips.slopes(own, np.exp(logs))
+        there, ((a, b), (c, d)) = clips.with_slopes(own, np.exp(logs))
+        off = moments[:, open_] - there
         det = a * d - b * c
         told = np.abs(det) > _SMALL
         safe = np.where(told, det, 1.0)
@@ -232,21 +237,24 @@ def _density(x: Floats) -> Floats:
     return np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
-def _parts(mean: Floats, deviation: Floats, edge: float) -> tuple[Floats, Floats, Floats]:
-    """Compute the masses below -edge, between, and above edge."""
-    a, b = (-edge - mean) / deviation, (edge - mean) / deviation
-    return ndtr(a), ndtr(b) - ndtr(a), ndtr(-b)
+class _Ends:
+    """Normal laws between -edge and edge: the masses ``below``, ``inside`` and ``above``, and the
+    densities of z / deviation at the ``low`` and the ``high`` end.
+    """
 
+    def __init__(self, mean: Floats, deviation: Floats, edge: float) -> None:
+        self.mean, self.deviation = mean, deviation
+        self._a, self._b = a, b = (-edge - mean) / deviation, (edge - mean) / deviation
+        self.below, self.above = ndtr(a), ndtr(-b)
+        self.inside = ndtr(b) - self.below
+        self.low, self.high = _density(a), _density(b)
 
-def _first(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
-    """Compute E z over the records between -edge and edge."""
-    a, b = (-edge - mean) / deviation, (edge - mean) / deviation
-    return mean * inside + deviation * (_density(a) - _density(b))
+    def first(self) -> Floats:
+        """Compute E z over the records inside."""
+        return self.mean * self.inside + self.deviation * (self.low - self.high)
 
-
-def _second(mean: Floats, deviation: Floats, edge: float, inside: Floats) -> Floats:
-    """Compute E z^2 over the records between -edge and edge."""
-    a, b = (-edge - mean) / deviation, (edge - mean) / deviation
-    ends = a * _density(a) - b * _density(b)
-    cross = 2 * mean * deviation * (_density(a) - _density(b))
-    return mean**2 * inside + cross + deviation**2 * (inside + ends)
+    def second(self) -> Floats:
+        """Compute E z^2 over the records inside."""
+        ends = self._a * self.low - self._b * self.high
+        cross = 2 * self.mean * self.deviation * (self.low - self.high)
+        return self.mean**2 * self.inside + cross + self.deviation**2 * (self.inside + ends)

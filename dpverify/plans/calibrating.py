@@ -19,7 +19,8 @@ from dpverify.privacy.guarantees import ApproximateGaussianDP, Lifted
 from dpverify.privacy.numbers import to_float
 
 _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no better
-_WIDTHS = (51, 50, 49, 47, 44, 36)  # brackets about a guess, in negative powers of two
+_WIDTHS = (51, 50, 49, 47, 44, 36, 28)  # brackets about a guess, in negative powers of two
+_UNSURE = Fraction(1, 1 << 32)  # relative distance from the answer beyond which they are monotone
 _MOST_GUESSES = 24
 _FIRST_STEP = 1.5
 """Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
@@ -44,8 +45,11 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
     least = smallest_sufficient(known)
     if known.asked(least):
         return least
-    # the promise is not monotone to the last bit
-    return smallest_sufficient(_Known(made, budget).asked)
+    # the promise is not monotone to the last bits: near the answer every multiplier is asked
+    near = smallest_sufficient(
+        lambda m: known.asked(m) if abs(m / least - 1) < _UNSURE else known(m)
+    )
+    return near if known.asked(near) else smallest_sufficient(known.asked)
 
 
 class _Known:
@@ -102,7 +106,7 @@ def _guessed(known: _Known) -> Fraction | None:
             over = excess(known.made(guess))
         except (ValueError, OverflowError):
             return None
-        if over is None or not math.isfinite(over):
+        if over is None or math.isnan(over) or over == math.inf:
             return None
         points.append((at, over))
         step = _within(_step(points), points, reach)
@@ -118,11 +122,15 @@ def _guessed(known: _Known) -> Fraction | None:
 
 def _step(points: list[tuple[float, float]]) -> float:
     """Return the step from the last point to where nothing is over: by the last two, or as for
-    what falls like 1 / multiplier.
+    what falls like 1 / multiplier; -infinity from where nothing is promised away, which tells
+    nothing but that the answer is below.
     """
     at, over = points[-1]
-    if len(points) > 1:
-        before, other = points[-2]
+    if over == -math.inf:
+        return over
+    known = [point for point in points if point[1] > -math.inf]
+    if len(known) > 1:
+        before, other = known[-2]
         if over != other and at != before and (over - other) / (at - before) < 0:
             return -over * (at - before) / (over - other)
     return over

@@ -118,6 +118,8 @@ class RateClaim:
     lines: rates of others by name, drawn beside what is measured; nothing is compared with them.
     facts: of (setting, data, truth), numbers that curves need; the data are None for a Population.
     faults: the claim's own, beside the generic ones.
+    shows_last: whether a lost constant shows most at the last value, where it is looked for first.
+    So it is without a word where the noise multiplier or d runs.
     repeats: releases for each value in a quick run: an eighth of them first, but at least
     ``fewest``, and up to four times as many where they leave something open
     (``dpverify.rates.looking``).
@@ -146,6 +148,7 @@ class RateClaim:
     lines: Mapping[str, Curve] = field(default_factory=dict)
     facts: Callable[[Setting, Any, Any], Facts] | None = None
     faults: Sequence[RateFault] = ()
+    shows_last: bool = False
     repeats: int = 2000
     fewest: int = FEWEST_REPEATS
     by_column: bool = False

@@ -1,13 +1,13 @@
 """Numbers of releases at a point: few where a claim leaves much room, more where they leave
 something open.
 
-A point is looked at several times, each time with more releases, and alpha is divided among the
-looks. Half of the claim's releases are enough where they show everything; otherwise there are as
-many as the claim says, then twice and four times as many, so that a claim that holds is left open
-only where four times its releases are too few. Before that, a quarter and an eighth of the
-claim's releases are enough where they show everything by intervals of 99.9%, and are surer of the
-slope. An error at the edge of the claim is shown at one of the looks with probability at most four
-times 2.5%.
+A point is looked at several times, each time with the root of two times as many releases, and
+alpha is divided among the looks. The first look has an eighth of the claim's releases, and the last
+one four times as many, so that a claim that holds is left open only where four times its releases
+are too few. A look shows something by intervals of 97%, and the last one by those of 95%. The looks
+share their releases, so the measured errors at all looks move together, as far as they are normal
+as a Brownian motion does. An error at the edge of the claim is then shown at one of the looks with
+probability less than 10%.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from dpverify.rates.claims import RateClaim
 from dpverify.rates.judging import Finding, Row, compare
 from dpverify.rates.measuring import SHOWN_ALPHA
 
-_MORE = (1, 2, 4)
-"""Numbers of releases, over the claim's, of the looks after the one with half of them."""
-_BEFORE, _BEFORE_ALPHA, _BEFORE_SHARE = 2, 0.001, 1 / 16
-"""Number of looks with fewer releases than half, at most; alpha of the intervals by which they
-show something; and each one's share of the alpha that refutes.
+_STEP = math.sqrt(2)
+"""Factor between the numbers of releases of two looks."""
+_BEFORE, _LEAST, _AFTER = 6, 1.2, 4
+"""Number of looks with fewer releases than the claim's, at most; the least factor between the first
+two; and the number of looks with more.
 """
+_SHOWN = 0.03
+"""Alpha of the intervals by which a look shows something. The last look takes SHOWN_ALPHA."""
 _SURE, _SURER = 5.5, 6.5
 """Standard errors of a slope that fit within its tolerance: 1.96 for its interval, the others
 for chance. The larger number is for the looks with fewer releases than half.
@@ -46,23 +48,21 @@ class Look:
 
     repeats: int
     share: float
-    shown: float = SHOWN_ALPHA
-    sure: float = _SURE
+    shown: float
+    sure: float
 
 
 def looks(repeats: int, fewest: int) -> Iterator[Look]:
     """Yield the looks at a point of a claim with so many releases, each with more of them and
     none with fewer than ``fewest``.
     """
-    sizes = [repeats // 2] if repeats >= 2 * fewest else []
-    before = list[int]()
-    while sizes and len(before) < _BEFORE and min(*before, *sizes, repeats) >= 2 * fewest:
-        before.insert(0, min(*before, *sizes, repeats) // 2)
-    sizes += [more * repeats for more in _MORE]
-    share = (1 - _BEFORE_SHARE * len(before)) / len(sizes)
-    yield from (Look(size, _BEFORE_SHARE, _BEFORE_ALPHA, _SURER) for size in before)
-    yield Look(sizes[0], share, SHOWN_ALPHA - _BEFORE_ALPHA * len(before))
-    yield from (Look(size, share) for size in sizes[1:])
+    sizes = [round(repeats * _STEP**more) for more in range(_AFTER + 1)]
+    for fewer in range(1, _BEFORE + 1):
+        if sizes[0] >= _LEAST * fewest:
+            sizes.insert(0, max(fewest, round(repeats / _STEP**fewer)))
+    for size in sizes:
+        shown = _SHOWN if size < sizes[-1] else SHOWN_ALPHA
+        yield Look(size, 1 / len(sizes), shown, _SURER if 2 * size < repeats - 1 else _SURE)
 
 
 def enough(

@@ -17,8 +17,9 @@ from dpverify.grid.transcript_queries import MovingSum
 from dpverify.plans import Blocks, Gate, Law, Part, Plan, RoundedGaussian, Stage
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.plan import derive
-from dpverify.privacy import PureDP
+from dpverify.privacy import ApproxDP, Profile, PureDP
 from dpverify.privacy.adjacency import Friendly, Groups
+from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.randomness import SeededBits
 from tests.plans.nested import ADD, DOMAIN, REPLACE, answers
 
@@ -146,3 +147,22 @@ def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
     assert rough(least).implies(budget)
     assert 0 < least - Fraction(10, 3) < Fraction(1, 1 << 30)
     assert least_multiplier(lambda m: PureDP(1 / m), budget) == Fraction(10, 3)
+
+
+@pytest.mark.parametrize(("times", "first"), [(9, 1), (2, 1), (9, 1000), (9, Fraction(1, 1000))])
+def test_a_guess_that_promises_nothing_away_is_above_the_answer(
+    times: int, first: Fraction
+) -> None:
+    """Some guesses leave a delta of 0, whose logarithm tells no distance. Planted: they ended the
+    guessing, and the search asked at 54 to 60 multipliers.
+    """
+    asked = list[Fraction]()
+
+    def composed(multiplier: Fraction) -> Profile:
+        asked.append(multiplier)
+        return Profile([(PureDP(first / multiplier), times)])
+
+    budget = ApproxDP(1, "1e-6")
+    least = least_multiplier(composed, budget)
+    assert len(asked) < 45
+    assert least == smallest_sufficient(lambda m: composed(m).implies(budget))

@@ -388,7 +388,7 @@ def test_a_point_that_is_left_open_has_more_releases(monkeypatch: pytest.MonkeyP
     standard error."""
     part, suite = RatePart(KEY, 3), load()
     few = rating.run_part(part, OPTIONS).data
-    assert few["repeats"] == suite.rates[KEY][1].repeats // 2
+    assert few["repeats"] <= suite.rates[KEY][1].repeats // 2
     entry = suite.rates[KEY][0]
     right = entry.spec.expected_error
     monkeypatch.setattr(entry.spec, "expected_error", lambda parameters: right(parameters) * 1.06)
