@@ -7,8 +7,6 @@ exp(-s Q) is prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s))
 
 from __future__ import annotations
 
-import cmath
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -36,25 +34,23 @@ _EXPONENTS = {"root": mp.mpf(1) / 2, "ratio": mp.mpf(1)}
 Numbers = Sequence[Any]
 
 
-def tilted(
-    means: Numbers, variances: Numbers, s: Any, indices: tuple[int, ...], at: Any = mp
-) -> Any:
-    """Return E exp(-s Q) prod y_i over ``indices``, at mpmath's precision or in floats, ``mp.fp``.
+def tilted(means: Numbers, variances: Numbers, s: Any, indices: tuple[int, ...]) -> Any:
+    """Return E exp(-s Q) prod y_i over ``indices``.
 
     The density times exp(-s Q) is phi(s) times that of independent normal numbers of means a =
     m / f and variances b = lambda / f, f = 1 + 2 lambda s: complete the square. By Stein's
     identity E y^(k + 1) = a E y^k + k b E y^(k - 1) for each. Equal coordinates are computed once.
     """
-    exponent, root = at.mpf(0), at.mpf(1)
+    exponent, root = mp.mpf(0), mp.mpf(1)
     for (m, v), times in Counter(zip(means, variances, strict=True)).items():
         form = 1 + 2 * v * s
-        root *= at.sqrt(form) ** times
+        root *= mp.sqrt(form) ** times
         exponent += times * m * m / form
-    value = at.exp(-s * exponent) / root
+    value = mp.exp(-s * exponent) / root
     for i, power in Counter(indices).items():
         form = 1 + 2 * variances[i] * s
         a, b = means[i] / form, variances[i] / form
-        before, moment = at.mpf(0), at.mpf(1)
+        before, moment = mp.mpf(0), mp.mpf(1)
         for k in range(power):
             before, moment = moment, a * moment + k * b * before
         value *= moment
@@ -63,23 +59,20 @@ def tilted(
 
 def inside(means: Numbers, variances: Numbers, bound: Any, indices: tuple[int, ...] = ()) -> Any:
     """Return E prod y_i over ``indices`` where Q <= bound: (1 / 2 pi i) int exp(s bound)
-    tilted / s ds, to the right of 0, in floats: nothing on this path is much larger than the
-    integral.
+    tilted / s ds, to the right of 0.
     """
-    vertex, far = float(_saddle(means, variances, bound)), float(bound)
-    own, spreads = ([float(one) for one in given] for given in (means, variances))
+    vertex = _saddle(means, variances, bound)
 
-    def term(u: float) -> float:
-        root = complex(1, u)
+    def term(u: Any) -> Any:
+        root = mp.mpc(1, u)
         s = vertex * root**2
-        return float((cmath.exp(s * far) * tilted(own, spreads, s, indices, mp.fp) / root).real)
+        return mp.re(mp.exp(s * bound) * tilted(means, variances, s, indices) / root)
 
-    peak, end = abs(term(0.0)), 1.0
-    while max(abs(term(end)), abs(term(end * 1.1))) > peak * 10**-DIGITS:
-        end *= 1.2
+    peak, end = abs(term(mp.mpf(0))), mp.mpf(1)
+    while max(abs(term(end)), abs(term(end * mp.mpf("1.1")))) > peak * mp.mpf(10) ** -DIGITS:
+        end *= mp.mpf("1.2")
     step = end / _MIDPOINTS  # the integrand is even and analytic: midpoints converge exponentially
-    halves = math.fsum(term((k + 0.5) * step) for k in range(_MIDPOINTS))
-    return mp.mpf(2 / math.pi * step * halves)
+    return 2 / mp.pi * step * mp.fsum(term((k + mp.mpf("0.5")) * step) for k in range(_MIDPOINTS))
 
 
 @cache
