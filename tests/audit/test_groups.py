@@ -96,6 +96,8 @@ def test_a_claim_is_looked_at_again_where_more_draws_may_teach(
     """Exact: the second look costs the draws of one more choice, and every draw is of one use. A
     refutation is promised at the first look, which is enough for a planted fault."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    for short in ("is_evident", "is_settled"):  # few draws tell little of either
+        monkeypatch.setattr(attack, short, lambda *_: False)
     rng, sizes = np.random.default_rng(5), list[int]()
 
     def function(data: Any, size: int) -> Any:
