@@ -13,7 +13,7 @@ from dpverify import RobustMeanEstimate as Estimate
 from dpverify import SeededBits
 from dpverify.estimation.directional_cuts import cuts, directions
 from spec import robust_mean as spec
-from spec.theory import outliers, regions, slabs
+from spec.theory import drawn_normals, outliers, regions, slabs
 from tests.mechanisms.helpers import estimates
 from tests.mechanisms.test_robust_mean import ADD, HALVES, contaminated, robust
 
@@ -104,7 +104,7 @@ def test_the_certificate_s_room_is_the_spec_s() -> None:
         noise = regions.moments_noise(region.radius, ADD, spec.multiplier(made.parameters, 1))
         s = [v / 2**40 for v in released[2]]
         largest = np.linalg.eigvalsh([[s[0], s[2] * 169 / 239], [s[2] * 169 / 239, s[1]]])[-1]
-        total = (largest + float(spec.noise_room(2))) * float(noise * public.cell**2)
+        total = (largest + float(drawn_normals.noise_room(2))) * float(noise * public.cell**2)
         deviation = math.hypot(np.asarray(one.spread)[0], one.along[0])
         deviation *= 8 / float(region.radius * public.cell)
         fewest = one.count - 3.1 * deviation * one.count

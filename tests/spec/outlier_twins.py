@@ -13,6 +13,7 @@ import pytest
 from dpverify.privacy import Adjacency
 from spec import robust_mean
 from spec.theory import (
+    drawn_normals,
     farthest_columns,
     hidden_directions,
     inner_cuts,
@@ -152,11 +153,11 @@ TWINS: dict[str, dict[str, Any]] = {
         "0.12": Fraction(12, 100),
         "0.09": Fraction(9, 100),
     },
-    "robust_mean:obligation_response": {
-        "of one column more": lambda d, *own: robust_mean.response(d + 1, *own),
+    "theory.drawn_normals:obligation_response": {
+        "of one column more": lambda d, *own: drawn_normals.response(d + 1, *own),
         "one for one": lambda *_: 1,
-        "nobody left out": lambda d, radius, *own: robust_mean.response(d, 40, *own),
-        "as if nothing were off": lambda d, radius, reach, off: robust_mean.response(
+        "nobody left out": lambda d, radius, *own: drawn_normals.response(d, 40, *own),
+        "as if nothing were off": lambda d, radius, reach, off: drawn_normals.response(
             d, radius, reach
         ),
     },
