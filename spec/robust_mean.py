@@ -247,8 +247,8 @@ def _region(
 def _by_inner(
     parameters: Parameters, public: Rescaling, first: Any, moments: Any, radius: int
 ) -> tuple[Any, Any, int, int]:
-    """Return directions and slabs that inner moments show, the radius that is left and the parts
-    in which these slabs are measured.
+    """Return directions and slabs that inner moments show, none wider than all bins, the radius
+    that is left and the parts in which these slabs are measured.
     """
     bins = parameters["bins"]
     unit = inner_noise(parameters) / UNIT * public.cell**2
@@ -259,7 +259,7 @@ def _by_inner(
         radius = max(1, math.floor(inner_cuts.SHORTER * radius))
     part, edge = regions.part_of(radius, bins), bins * regions.PARTS // 2
     deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
-    half = math.floor(inner_cuts.HALF_WIDTH * deviation)
+    half = min(math.floor(inner_cuts.HALF_WIDTH * deviation), 2 * edge)
     cut = tuple(
         (0, 2 * edge) if at is None else (min(max(at // part, -edge), edge), half) for at in middles
     )

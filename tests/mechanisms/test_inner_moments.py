@@ -17,6 +17,7 @@ from dpverify.estimation.inner_cuts import look
 from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.nearness import Nearness
+from spec import robust_mean as spec
 from spec.theory import inner_cuts, regions
 from tests.mechanisms.helpers import estimates
 from tests.mechanisms.test_robust_mean import robust
@@ -180,3 +181,28 @@ def test_what_they_show_is_the_spec_s() -> None:
                 assert number == seen.number[i]
                 numbers[number] += 1
     assert all(numbers[number] > 10 for number in range(4))
+
+
+@pytest.mark.parametrize(("radius", "own"), [("1e-9", {"bins": 2}), ("1e-200", {})])
+def test_a_deviation_beyond_all_bins_cuts_nobody(radius: str, own: dict[str, Any]) -> None:
+    """Count in the largest ball, where a deviation or a half width in cells is no word, as the
+    spec does."""
+    made = robust(
+        adjacency=REPLACE,
+        radius=radius,
+        record_radius=radius,
+        inner=2,
+        n_max=10**9,
+        noise_multiplier=10**6,
+        **own,
+    )
+    first = (1,), (0, 0), (2**50, 2**30, 0)
+    released = (*first, (2**58, 2**10, 2**46, 2**20, 2**40, 2**15), (0, 0, 0))
+    names = ("agreement", "mean", "moments", "inner moments", "sum and count")
+    values = {name: np.array([own]) for name, own in zip(names, released, strict=True)}
+    batch = Transcripts(values, np.array([6]), np.array([-1]))
+    region = spec.region_of(made.parameters, spec.public_map(made.parameters), released[:4])
+    view = View(np.repeat([[0.0, 0.0], [1e5, 2e5]], 250, axis=0) * float(radius))
+    counts = Counter(map(tuple, view.images(made._nearness()).images.tolist()))
+    number = made._sum().totals(view.images(made._nearness()), *made._last_places(batch), batch)[1]
+    assert sum(regions.inside(counts, region).values()) == number[0] == 500
