@@ -112,6 +112,13 @@ def test_inner_without_fewer_directions_is_refused(own: dict[str, Any]) -> None:
         robust(**own)
 
 
+@pytest.mark.parametrize("inner", ["x", 2.5, -1, _D + 1, True])
+def test_an_inner_that_is_no_number_of_directions_is_named(inner: Any) -> None:
+    """Name it before anything follows from it: a number of directions or shares."""
+    with pytest.raises((TypeError, ValueError), match=f"^inner = {inner!r}.*; give an integer"):
+        _made(inner=inner)
+
+
 @pytest.mark.parametrize("radius", [1e308, 1.0, 1e-200])
 def test_radii_at_the_ends_of_the_floats_give_a_number(radius: float) -> None:
     own = {"radius": radius, "record_radius": radius, "adjacency": REPLACE, "inner": 2}
