@@ -64,6 +64,17 @@ def full_share(value: Any, name: str) -> Fraction:
     return checked_full(exact(value, name))
 
 
+def check_looks(d: int, **numbers: Any) -> None:
+    """Check for numbers of directions that d columns have; None is one that is still to be chosen.
+
+    Raises TypeError or ValueError.
+    """
+    why = f"; give an integer from 0 to {d}, the number of columns."
+    for name, number in numbers.items():
+        if number is not None:
+            whole_from(0, why, most=d)(number, name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustParameters(Mechanism[RobustMeanEstimate]):
     """A robust mean's public parameters, and the noise of its stages.
@@ -96,9 +107,7 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
                 "deviations: give one positive number a column, whose inverse is a float too."
             )
         d = len(self.deviations)
-        why = f"; give an integer from 0 to {d}, the number of columns."
-        for name in ("directions", "inner"):
-            whole_from(0, why, most=d)(getattr(self, name), name)
+        check_looks(d, directions=self.directions, inner=self.inner)
         if self.bins % 2:
             raise ValueError(f"bins = {self.bins} is odd; give an even number, half for each side.")
         if self.inner and not 0 < self.directions < min(self.inner, MOST_DIRECTIONS + 1):

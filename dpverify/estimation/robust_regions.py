@@ -139,14 +139,15 @@ class RobustRegions(RobustParameters):
         return look(self._leading(batch), batch[INNER_STAGE], self.directions, square, constant)
 
     def _inner_slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
-        """Return the slabs' middles and half widths, by the inner moments."""
+        """Return the slabs' middles and half widths, by the inner moments; none is wider than all
+        bins, so that it is a word in cells, too."""
         seen = self._looked(batch)
         radii, which = different(self._last_radii(batch, self._balls(batch)[1]))
         parts = np.array([part_of(int(radius), self.bins) for radius in radii], np.int64)[which]
         edge = self.bins * PARTS // 2
         middles = np.clip(seen.middles // parts[:, np.newaxis], -edge, edge)
         known = [math.floor(HALF_WIDTH * self._deviation(int(radius))) for radius in radii]
-        halves = np.array(known, np.int64)[which][:, np.newaxis]
+        halves = np.minimum(np.array(known, np.int64), 2 * edge)[which][:, np.newaxis]
         return middles, np.where(seen.cut, halves, 2 * edge)
 
     def _deviation(self, radius: int) -> int:

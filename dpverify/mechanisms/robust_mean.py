@@ -29,7 +29,7 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.results import RobustMeanEstimate
-from dpverify.estimation.robust_parameters import DRAWN, full_share
+from dpverify.estimation.robust_parameters import DRAWN, check_looks, full_share
 from dpverify.estimation.robust_regions import (
     HISTOGRAM_STAGE,
     INNER_STAGE,
@@ -147,7 +147,8 @@ class RobustMean(RobustRegions):
     def calibrated_for(cls, budget: Guarantee, *, adjacency: Adjacency, **parameters: Any) -> Self:
         """Build the mechanism with the least noise whose claim is ``budget``, on the safe side.
 
-        Parameters that are left out are chosen for normal inliers, n_max records and gamma:
+        Parameters that are left out are chosen for normal inliers, n_max records and gamma. Where
+        shares are given, directions, inner, votes and drawn are those of the class instead.
         radius, record_radius: 1 in 50 pairs, and 1 in 200 records, exceed them. tail: a tenth of
         delta.
         directions: none where n_max records would not show outliers at half the radius.
@@ -166,6 +167,8 @@ class RobustMean(RobustRegions):
                 "n_max=1000."
             )
         d = len(numbers_of(parameters["deviations"], "deviations"))
+        looks = {name: parameters.get(name) for name in ("directions", "inner")}
+        check_looks(d, **looks)
         as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
         parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
@@ -204,9 +207,8 @@ class RobustMean(RobustRegions):
                 columns=trial.columns(),
                 n_max=trial.n_max,
                 adjacency=adjacency,
-                directions=parameters.get("directions"),
+                **looks,
                 votes=parameters.get("votes"),
-                inner=parameters.get("inner"),
                 record_radius=trial.record_radius if as_normal else None,
             )
             parameters = {**chosen, "drawn": parameters.get("drawn", chosen["drawn"])} | {

@@ -17,6 +17,7 @@ from dpverify.estimation.inner_cuts import look
 from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.nearness import Nearness
+from spec import robust_mean as spec
 from spec.theory import inner_cuts, regions
 from tests.mechanisms.helpers import estimates
 from tests.mechanisms.test_robust_mean import robust
@@ -111,6 +112,13 @@ def test_inner_without_fewer_directions_is_refused(own: dict[str, Any]) -> None:
         robust(**own)
 
 
+@pytest.mark.parametrize("inner", ["x", 2.5, -1, _D + 1, True])
+def test_an_inner_that_is_no_number_of_directions_is_named(inner: Any) -> None:
+    """Name it before anything follows from it: a number of directions or shares."""
+    with pytest.raises((TypeError, ValueError), match=f"^inner = {inner!r}.*; give an integer"):
+        _made(inner=inner)
+
+
 @pytest.mark.parametrize("radius", [1e308, 1.0, 1e-200])
 def test_radii_at_the_ends_of_the_floats_give_a_number(radius: float) -> None:
     own = {"radius": radius, "record_radius": radius, "adjacency": REPLACE, "inner": 2}
@@ -158,6 +166,28 @@ def test_inner_moments_are_the_spec_s(d: int, k: int) -> None:
         wrong.evaluate(View(data), before)
 
 
+@pytest.mark.parametrize(("length", "reach"), [(2**50, 50), (4096, 2**40)])
+def test_places_and_sums_beyond_a_word_are_the_spec_s(length: int, reach: int) -> None:
+    """Compare for records up to 2^39 cells away: inner products with long directions, and sums of
+    squares of long places, take more than a word."""
+    rng, spread = np.random.default_rng(10), Fraction(10**6 + 1, 3)
+    near, data = Nearness(2**40, 0, (1.0,) * 3), rng.integers(-(2**39), 2**39, (40, 3))
+    images = Counter(map(tuple, data.tolist()))
+    axes = rng.integers(-length, length, (2, 2, 3))
+    before = Transcripts({}, np.zeros(2, np.intp), np.full(2, -1))
+    place: Released[Any] = Released(
+        (), lambda batch: (np.zeros((2, 3), np.int64), np.full(2, 2**40))
+    )
+    along: Released[Any] = Released((), lambda batch: axes)
+    query = InnerMoments(near, spread, REPLACE, place, along, 2, reach)
+    noise = regions.moments_noise(reach, REPLACE, spread)
+    values = query.evaluate(View(data.astype(np.float64)), before)
+    for row, own in zip(values.tolist(), axes.tolist(), strict=True):
+        region = regions.Region((0, 0, 0), 2**40, tuple(map(tuple, own)))
+        exact = regions.inner_moments(images, region, reach)
+        assert row == [round(2**40 * v / noise) for v in exact]
+
+
 def test_what_they_show_is_the_spec_s() -> None:
     """Compare for random moments, of which some show one or more directions, others none or too
     few records, and at the ends of what is read."""
@@ -180,3 +210,38 @@ def test_what_they_show_is_the_spec_s() -> None:
                 assert number == seen.number[i]
                 numbers[number] += 1
     assert all(numbers[number] > 10 for number in range(4))
+
+
+def test_no_direction_is_cut_after_one_that_is_not() -> None:
+    """Look at two directions, both above the limit of the next ones but not above the first's."""
+    axes = 4096 * np.eye(4, dtype=np.int64)
+    likely = int((2 * 4 * 2.0**80) ** 0.5)
+    for above, cut in ((Fraction(6, 5), 0), (Fraction(7, 5), 2)):
+        moments = [round(above * likely), round(above * likely) - 2**36, 0, 0, 2**50, *[0] * 10]
+        seen = look(axes[np.newaxis], np.array([moments]), 2, 0, 1000)
+        assert seen.number[0] == cut == inner_cuts.slabs(axes.tolist(), moments, 2, 0, 1000)[2]
+
+
+@pytest.mark.parametrize(("radius", "own"), [("1e-9", {"bins": 2}), ("1e-200", {})])
+def test_a_deviation_beyond_all_bins_cuts_nobody(radius: str, own: dict[str, Any]) -> None:
+    """Count in the largest ball, where a deviation or a half width in cells is no word, as the
+    spec does."""
+    made = robust(
+        adjacency=REPLACE,
+        radius=radius,
+        record_radius=radius,
+        inner=2,
+        n_max=10**9,
+        noise_multiplier=10**6,
+        **own,
+    )
+    first = (1,), (0, 0), (2**50, 2**30, 0)
+    released = (*first, (2**58, 2**10, 2**46, 2**20, 2**40, 2**15), (0, 0, 0))
+    names = ("agreement", "mean", "moments", "inner moments", "sum and count")
+    values = {name: np.array([own]) for name, own in zip(names, released, strict=True)}
+    batch = Transcripts(values, np.array([6]), np.array([-1]))
+    region = spec.region_of(made.parameters, spec.public_map(made.parameters), released[:4])
+    view = View(np.repeat([[0.0, 0.0], [1e5, 2e5]], 250, axis=0) * float(radius))
+    counts = Counter(map(tuple, view.images(made._nearness()).images.tolist()))
+    number = made._sum().totals(view.images(made._nearness()), *made._last_places(batch), batch)[1]
+    assert sum(regions.inside(counts, region).values()) == number[0] == 500
