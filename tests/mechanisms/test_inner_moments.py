@@ -219,7 +219,11 @@ def test_no_direction_is_cut_after_one_that_is_not() -> None:
     for above, cut in ((Fraction(6, 5), 0), (Fraction(7, 5), 2)):
         moments = [round(above * likely), round(above * likely) - 2**36, 0, 0, 2**50, *[0] * 10]
         seen = look(axes[np.newaxis], np.array([moments]), 2, 0, 1000)
-        assert seen.number[0] == cut == inner_cuts.slabs(axes.tolist(), moments, 2, 0, 1000)[2]
+        assert (
+            seen.number[0]
+            == cut
+            == inner_cuts.slabs([tuple(row) for row in axes.tolist()], moments, 2, 0, 1000)[2]
+        )
 
 
 @pytest.mark.parametrize(("radius", "own"), [("1e-9", {"bins": 2}), ("1e-200", {})])
