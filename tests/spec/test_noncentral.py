@@ -1,4 +1,4 @@
-"""Noncentral chi-square laws in floats, beside scipy's, also where e^-mean or a share is no float."""
+"""Noncentral chi-square laws in floats, also where e^-mean, or a share, is less than any float."""
 
 from __future__ import annotations
 
