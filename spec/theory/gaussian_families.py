@@ -7,8 +7,6 @@ exp(-s Q) is prod_j (1 + 2 lambda_j s)^(-1/2) exp(-s m_j^2 / (1 + 2 lambda_j s))
 
 from __future__ import annotations
 
-import cmath
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -25,6 +23,8 @@ from .obligations import require
 
 DIGITS = 17
 _MIDPOINTS = 44
+_STEEPEST = 500
+"""Largest exponent that is left to floats."""
 _ANGLES = 120
 _LIMITED = Source(
     "OURS", "normal vectors limited by a ball", note="under exp(-s Q) they are normal"
@@ -64,22 +64,25 @@ def tilted(
 def inside(means: Numbers, variances: Numbers, bound: Any, indices: tuple[int, ...] = ()) -> Any:
     """Return E prod y_i over ``indices`` where Q <= bound: (1 / 2 pi i) int exp(s bound)
     tilted / s ds, to the right of 0, in floats: nothing on this path is much larger than the
-    integral.
+    integral. Where almost nothing is inside, floats would overflow, or be 0: there by mpmath.
     """
-    vertex, far = float(_saddle(means, variances, bound)), float(bound)
-    own, spreads = ([float(one) for one in given] for given in (means, variances))
+    vertex, far = _saddle(means, variances, bound), mp.mpf(bound)
+    highest = mp.exp(vertex * far) * tilted(means, variances, vertex, ())
+    at: Any = mp.fp if vertex * far < _STEEPEST and highest > mp.exp(-_STEEPEST) else mp
+    vertex, far = at.mpf(vertex), at.mpf(far)
+    own, spreads = ([at.mpf(one) for one in given] for given in (means, variances))
 
-    def term(u: float) -> float:
-        root = complex(1, u)
+    def term(u: Any) -> Any:
+        root = at.mpc(1, u)
         s = vertex * root**2
-        return float((cmath.exp(s * far) * tilted(own, spreads, s, indices, mp.fp) / root).real)
+        return (at.exp(s * far) * tilted(own, spreads, s, indices, at) / root).real
 
-    peak, end = abs(term(0.0)), 1.0
+    peak, end = abs(term(at.mpf(0))), at.mpf(1)
     while max(abs(term(end)), abs(term(end * 1.1))) > peak * 10**-DIGITS:
         end *= 1.2
     step = end / _MIDPOINTS  # the integrand is even and analytic: midpoints converge exponentially
-    halves = math.fsum(term((k + 0.5) * step) for k in range(_MIDPOINTS))
-    return mp.mpf(2 / math.pi * step * halves)
+    halves = at.fsum(term((k + 0.5) * step) for k in range(_MIDPOINTS))
+    return mp.mpf(2 / at.pi * step * halves)
 
 
 @cache

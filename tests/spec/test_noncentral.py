@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import ncx2
 
 from spec.theory.clipped_response import moment, poisson
+from spec.theory.gaussian_families import inside
 from spec.theory.kept_response import _within
 
 
@@ -42,3 +43,16 @@ def test_a_small_share_is_not_lost(degrees: int, square: float, across: float) -
             weight = mp.exp(k * mp.log(mean) - mean - mp.loggamma(k + 1))
             wanted += weight * mp.gammainc(mp.mpf(degrees) / 2 + k, 0, square / 2, regularized=True)
     assert _within(degrees, mp.mpf(square), mp.mpf(across)) == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize("mean", [0, 3, 20, 40])
+def test_a_ball_far_from_the_mean_has_its_share(mean: int) -> None:
+    """At 40 it is 6e-317. Planted: in floats alone it was 0."""
+    share = inside([mp.mpf(mean), mp.mpf(0)], [mp.mpf(1)] * 2, mp.mpf(4))
+    assert abs(share / _within(2, mp.mpf(4), mp.mpf(mean)) - 1) < 1e-10
+
+
+def test_a_narrow_law_far_from_a_ball_overflows_nothing() -> None:
+    """Planted: exp(s bound) was no float."""
+    share = inside([mp.mpf(3)] * 2, [mp.mpf(1), mp.mpf("1e-6")], mp.mpf(4))
+    assert abs(share) < 1e-300
