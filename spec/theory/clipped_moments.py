@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import mpmath as mp
@@ -38,11 +38,16 @@ def size_biased(spectrum: Spectrum, s: Any, *extra: int) -> Any:
     return 1 / (root * mp.fprod(1 + 2 * spectrum[i] * s for i in extra))
 
 
-def _along(term: Callable[[Any], Any]) -> Any:
-    """Return the integral over the upper half of the path: both transforms fall like
-    exp(-3 u^2).
+def _along(term: Callable[[Any], Any], count: int) -> Any:
+    """Return the integral over the upper half of the path, for a spectrum of so many numbers.
+
+    Both transforms fall like exp(-3 u^2), and turn the faster the more numbers there are: with the
+    pieces taken, 1e-9 is left at 100 numbers, and 150 are too many for this path.
     """
-    return integral(term, (0, 1, "2.2", "4.2"))
+    pieces = 1 + count // 25
+    ends = pairwise(map(mp.mpf, (0, 1, "2.2", "4.2")))
+    places = [a + (b - a) * i / pieces for a, b in ends for i in range(pieces)]
+    return integral(term, [*places, mp.mpf("4.2")])
 
 
 def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
@@ -56,7 +61,7 @@ def inside(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
         s = vertex * root**2
         return mp.re(mp.exp(s * bound) * size_biased(spectrum, s, *extra) * 2 / root) / (2 * mp.pi)
 
-    return 2 * _along(term)
+    return 2 * _along(term, len(spectrum))
 
 
 def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
@@ -79,7 +84,7 @@ def clipped(spectrum: Spectrum, bound: Any, *extra: int) -> Any:
     while places[-1] * max(spectrum) > mp.mpf(1) / 20:
         places.append(places[-1] / 10)
     real = integral(lambda s: size_biased(spectrum, s, *extra), (0, *reversed(places)))
-    return bound * real + 2 / mp.pi * _along(term)
+    return bound * real + 2 / mp.pi * _along(term, len(spectrum))
 
 
 def clipped_spectrum(spectrum: Spectrum, bound: Any) -> list[Any]:
