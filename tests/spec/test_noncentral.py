@@ -1,4 +1,4 @@
-"""Shares and moments beside closed forms, for many columns, and where e^-mean, or a share, is less than any float."""
+"""Shares and moments beside closed forms: far from the mean, of many columns, below any float."""
 
 from __future__ import annotations
 
