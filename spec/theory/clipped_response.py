@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -44,13 +44,9 @@ def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
     Poisson of mean m^2 / 2; so d E h / d(m^2) is half of E h of two more degrees minus E h, and
     d (m g) / dm = g + m^2 (g of two more degrees - g); of a ratio g of two likewise. QED
 
-    All terms are positive: floats give 14 digits.
+    All terms are positive: floats give 12 digits or more.
     """
-    mean, at = float(offset) ** 2 / 2, float(radius)
-    most = int(mean + 12 * math.sqrt(mean) + 40) if mean else 1  # Poisson of mean 0 is 0
-    weights = [math.exp(-mean)]
-    for k in range(1, most):
-        weights.append(weights[-1] * mean / k)
+    at, weights = float(radius), poisson(float(offset) ** 2 / 2)
 
     def mixed(term: Callable[[int, float], float], more: int) -> Any:
         return mp.mpf(math.fsum(w * term(d + 2 * (k + more), at) for k, w in enumerate(weights)))
@@ -61,6 +57,20 @@ def moment(d: int, radius: Any, offset: Any, outside: str) -> Moment:
         return Moment(offset * g, g, g + offset**2 * (next_ - g**2), inside)
     g, next_ = mixed(_shrunk, 1), mixed(_shrunk, 2)
     return Moment(offset * g, g, g + offset**2 * (next_ - g), inside)
+
+
+def poisson(mean: float) -> list[float]:
+    """Return the probabilities of 0, 1, 2, ... under a Poisson law, up to 12 deviations and 40 more
+    than its mean. They are computed from the likeliest on, for e^-mean may be no float.
+    """
+    if not mean:
+        return [1.0]
+    likeliest, most = int(mean), int(mean + 12 * math.sqrt(mean) + 40)
+    down = list(accumulate(range(likeliest, 0, -1), lambda w, k: w * k / mean, initial=1.0))
+    up = list(accumulate(range(likeliest + 1, most), lambda w, k: w * mean / k, initial=1.0))
+    parts = [*reversed(down), *up[1:]]
+    total = math.fsum(parts)
+    return [part / total for part in parts]
 
 
 @lru_cache(maxsize=1 << 14)

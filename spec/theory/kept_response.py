@@ -130,25 +130,28 @@ def _section(cut: Cut, t: Any, across: Any, more: int) -> Any:
 @lru_cache(maxsize=1 << 15)
 def _within(degrees: int, square: Any, across: Any) -> Any:
     """Return P(noncentral chi-square <= square): chi-square of ``degrees`` + 2 k for Poisson k,
-    the largest k first; of no degrees, the number 0. All terms are positive floats.
+    the largest k first; of no degrees, the number 0. All terms are positive.
     """
     if square < 0:
         return mp.mpf(0)
     if degrees == 0:
         return mp.mpf(1)
-    mean, half = float(across) ** 2 / 2, float(square) / 2
-    if not mean or not half:
+    weights, half = clipped_response.poisson(float(across) ** 2 / 2), float(square) / 2
+    if len(weights) == 1 or not half:
         return below(degrees, square)
-    most = int(mean + 12 * math.sqrt(mean)) + 30
-    shape = degrees / 2 + most
-    share, total = float(below(degrees + 2 * most, square)), 0.0
-    step = math.exp(shape * math.log(half) - half - math.lgamma(shape + 1))
-    weight = math.exp(most * math.log(mean) - mean - math.lgamma(most + 1))
-    for k in range(most, -1, -1):  # from k to k - 1 the share grows by half^shape e^-half / shape!
+    shape = degrees / 2 + len(weights) - 1
+    size = shape * math.log(half) - half - math.lgamma(shape + 1)
+    number = float if size > _LEAST else mp.mpf  # a float that is 0 would stay 0
+    share, step = number(below(degrees + 2 * len(weights) - 2, square)), number(mp.exp(size))
+    total = number(0)
+    for weight in reversed(weights):  # to one less the share grows by half^shape e^-half / shape!
         total += weight * share
-        weight, step, shape = weight * k / mean, step * shape / half, shape - 1
+        step, shape = step * shape / half, shape - 1
         share += step
     return mp.mpf(total)
+
+
+_LEAST = -600  # logarithm of the least step that is counted in floats
 
 
 # --- obligations --------------------------------------------------------------------------------
