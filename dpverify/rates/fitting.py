@@ -14,7 +14,7 @@ from dpverify.rates.measuring import SHOWN_ALPHA, Point
 from dpverify.rates.metrics import alpha_of_few
 
 _STOPS = 10
-"""Divisor of a slope's alpha, since its points may stop at different looks: two points whose stops
+"""Divisor of a slope's alpha where its points stopped at different looks: two points whose stops
 were chosen against the claim would refute it up to 4.8 times as often at 1e-6, and 6.3 times at
 1e-9 (joint normal law of eleven looks each).
 """
@@ -44,7 +44,8 @@ def fit(points: Sequence[Point]) -> Slope:
     The standard error of each logarithm is its 95% interval's length over that of a t interval,
     so the slope's is propagated from them, and not guessed from how the few points scatter:
     curvature is left to the tolerance (``misfit`` shows it). Interval: t with the releases of a
-    point, less 1, as degrees of freedom, at a tenth of the points' least ``alpha_of_few``.
+    point, less 1, as degrees of freedom, at the points' least ``alpha_of_few``; a
+    tenth of that where their releases differ in number, as they may stop at different looks.
     Coverage: nominal, as far as the logarithms are normal. Raises ValueError for fewer than 3
     points, or where a point's interval is not positive and finite.
     """
@@ -66,7 +67,9 @@ def fit(points: Sequence[Point]) -> Slope:
     spread = float(weights @ centered**2)
     value, deviation = float(weights @ (centered * y)) / spread, spread**-0.5
     left = y - (weights @ y) / weights.sum() - value * centered
-    alpha = min(alpha_of_few(point.alpha, point.repeats) for point in points) / _STOPS
+    alpha = min(alpha_of_few(point.alpha, point.repeats) for point in points)
+    if len({point.repeats for point in points}) > 1:
+        alpha /= _STOPS
     surely = -float(scipy.special.stdtrit(freedom, alpha / 2))
     pairs = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(points)), 2)]
     return Slope(
