@@ -91,12 +91,12 @@ class JsonLines:
 
 
 def _opened(path: Path) -> int:
-    """Open a file and lock it.
+    """Open a file and lock it; not a device or a pipe, which several runs may write.
 
     Raises InUse where another run has it, and OSError where it cannot be written.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-    if fcntl is None:
+    if fcntl is None or not stat.S_ISREG(os.fstat(file).st_mode):
         return file
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +104,7 @@ def _opened(path: Path) -> int:
         os.close(file)
         raise InUse from None
     except OSError:
-        pass  # a pipe, or a file system without locks
+        pass  # a file system without locks
     return file
 
 

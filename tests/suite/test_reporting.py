@@ -206,6 +206,13 @@ def test_two_runs_do_not_write_one_file(
     again(RunFinished(0, {}, 1.0, False))
 
 
+def test_several_runs_may_write_one_device() -> None:
+    first, second = JsonLines(Path("/dev/null")), JsonLines(Path("/dev/null"))
+    for run in (first, second):
+        run(STARTED)
+        run(RunFinished(0, {}, 1.0, False))
+
+
 def test_a_run_that_goes_on_in_its_file_keeps_that_until_it_has_as_much(tmp_path: Path) -> None:
     """Killed before, it has lost nothing, and killed after, it has what is new as well."""
     path = tmp_path / "events"
