@@ -1,4 +1,4 @@
-"""How many draws are spent on choosing an event: fewer where few tell enough.
+"""Numbers of draws that choose an event: fewer where few tell enough.
 
 Draws that choose certify nothing, or less than others do. Whether to draw more of them is decided
 by those that were drawn before, and certify nothing. So no certificate has to pay for the decision:

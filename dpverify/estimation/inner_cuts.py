@@ -34,7 +34,7 @@ _LEAST_CONSTANT = 1 << 43  # eight deviations of noise
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What inner moments of a batch show.
+    """Directions and slabs that inner moments of a batch show.
 
     along: directions of slabs, in integers of shape (size, slabs, d). middles: of these, in cells
     times 2^12, shape (size, slabs). cut: which slabs are cut, shape (size, slabs). number: of

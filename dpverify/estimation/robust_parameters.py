@@ -113,7 +113,7 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         if self.inner and not 0 < self.directions < min(self.inner, MOST_DIRECTIONS + 1):
             raise ValueError(
                 f"inner = {self.inner} with directions = {self.directions}; give 1 to "
-                f"{MOST_DIRECTIONS} directions, fewer than inner, or inner = 0 for histograms."
+                f"{MOST_DIRECTIONS} directions and a larger inner, or inner = 0 for histograms."
             )
         self._check_fractions()
 

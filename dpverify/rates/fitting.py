@@ -16,7 +16,9 @@ from dpverify.rates.metrics import alpha_of_few
 _STOPS = 10
 """Divisor of a slope's alpha where its points stopped at different looks: two points whose stops
 were chosen against the claim would refute it up to 4.8 times as often at 1e-6, and 6.3 times at
-1e-9 (joint normal law of eleven looks each).
+1e-9 (joint normal law of eleven looks each). Points that stop together share alpha among their
+looks. So stops against the claim would refute a true one with probability 1.6 alpha at most, for
+two points; ``looking`` stops each point by its own errors alone.
 """
 
 

@@ -1,5 +1,5 @@
-"""What a robust mean's limits make of normal records and of normal noise: the mean of records that
-are drawn in to a ball, and the largest eigenvalue of the noise on second moments.
+"""Mean of normal records that are drawn in to a ball, and the largest eigenvalue of normal noise on
+second moments: what the limits of a robust mean make of both.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""How many draws choose an event: fewer where few tell enough, which costs no certificate
-anything."""
+"""Numbers of draws that choose an event: fewer where few tell enough, at no certificate's cost."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def test_outliers_along_one_direction_are_cut_off_and_clean_data_are_not() -> No
 
 
 def test_what_is_reported_covers_the_error_where_directions_are_cut() -> None:
-    """Of normal records with and without outliers in one direction; 4 releases of each, so 200
-    coordinates. Fixed seeds."""
+    """Count, for normal records with and without outliers in one direction, 200 coordinates of 4
+    releases each. Fixed seeds."""
     for kind, least in (("clean", 0.93), ("one direction", 0.9)):
         covered = []
         for run in range(4):

@@ -64,8 +64,8 @@ def test_a_narrow_law_far_from_a_ball_overflows_nothing() -> None:
 @pytest.mark.parametrize("part", [0.25, 0.5, 1, 2])
 @pytest.mark.parametrize("d", [30, 64, 100, 150])
 def test_many_columns_have_their_moments(d: int, part: float) -> None:
-    """Of equal variances, chi-square laws of d and d - 2 degrees tell them. Planted: with 24 places
-    a piece, as for few columns, they were off by 1e-8 for 64 columns, and by 3e-3 for 100.
+    """Compare, for equal variances, with chi-square laws of d and d - 2 degrees. Planted: with 24
+    places a piece, as for few columns, they were off by 1e-8 for 64 columns, and by 3e-3 for 100.
     With a path that always ended at 4.2, P(Q <= 150) was -.5 for 150 columns.
     """
     spectrum, bound = [mp.mpf(1)] * d, mp.mpf(d) * part
