@@ -103,7 +103,8 @@ class RobustMean(RobustRegions):
     the first ones, and show up to ``directions`` of them (at most 3, fewer than inner) that are cut
     at 5/2 deviations. In many columns these show more than histograms do.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
-    directions do.
+    directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
+    are cut too, and intervals do not count that.
     drawn: the share of the ball's radius to which its records are drawn in for the moments and
     the sum, which then have that much less noise. Below 1, inliers are taken to be normal: the
     mean of drawn-in records is a known factor of the mean of all, and is divided by it.
