@@ -5,6 +5,7 @@ The trusted core is dpverify.privacy, .randomness, .grid, .plans, .transformatio
 .mechanisms and .tables; the auditor is dpverify.audit, imported on its own.
 """
 
+from dpverify import _loading
 from dpverify.estimation.answers import Result, result_from
 from dpverify.estimation.bin_estimates import BinsEstimate, RangeEstimate
 from dpverify.estimation.covariances import CovarianceEstimate
@@ -73,6 +74,8 @@ from dpverify.privacy.rules import compose, conjecture
 from dpverify.randomness import CipherBits, SeededBits, SystemBits
 from dpverify.session import Account, Answer, BudgetExceeded, NoAnswer, Session
 from dpverify.tables import Boolean, Category, Integer, Number, Table
+
+_loading.ended()
 
 __version__ = "0.1.0"
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 _LARGEST_EXPONENT = 1 << 13
 _GAP = Fraction(1, 1 << 40)
 _NARROW = Fraction(1, 1 << 50)
+_CLOSE = Fraction(1, 1 << 44)
+_MOST_SECANTS = 20
+_FINE = 1 << 52
 
 
 class Unreachable(ValueError):
@@ -15,19 +19,68 @@ class Unreachable(ValueError):
 
 
 def boundary(
-    holds: Callable[[Fraction], bool], *, gap: Fraction = _GAP
+    holds: Callable[[Fraction], bool],
+    *,
+    gap: Fraction = _GAP,
+    signed: Callable[[Fraction], float] | None = None,
 ) -> tuple[Fraction, Fraction]:
     """Return (low, high) with ``holds(high)``, not ``holds(low)`` and high <= (1 + gap) low.
 
     ``holds`` is monotone: once true, true for every larger positive number. Raises Unreachable
-    when it is false at 2^8192 or true at 2^-8192.
+    when it is false at 2^8192 or true at 2^-8192. ``signed`` is about a smooth function that is
+    positive where the condition does not hold and negative where it does: its root is tried
+    first. The answer is the same without it, after more tests.
     """
     exponent = _bracket(holds)
-    low, high = _power(exponent - 1), _power(exponent)
+    bracket = _power(exponent - 1), _power(exponent)
+    if signed is not None:
+        low, high = _cell(_root(signed, *bracket), *bracket, gap)
+        if holds(high) and not holds(low):
+            return low, high
+    return _halved(*bracket, holds, gap)
+
+
+def _halved(
+    low: Fraction, high: Fraction, holds: Callable[[Fraction], bool], gap: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Halve the interval until it is short enough; ``holds`` tells which half."""
     while high - low > gap * low:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return low, high
+
+
+def _cell(
+    root: Fraction, start: Fraction, end: Fraction, gap: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Return the interval that ``_halved`` ends with where the condition holds from ``root`` on."""
+    parts = 1 << max((int((end - start) / (gap * end))).bit_length() - 1, 0)
+    while True:
+        width = (end - start) / parts
+        low = start + width * min(max(-((start - root) // width) - 1, 0), parts - 1)
+        if width <= gap * low:
+            return low, low + width
+        parts *= 2
+
+
+def _root(signed: Callable[[Fraction], float], low: Fraction, high: Fraction) -> Fraction:
+    """Return about the root of a falling function, by its secants (Illinois); nothing rests on
+    it.
+    """
+    unit = high / _FINE
+    left, right = signed(low), signed(high)
+    moved, at = 0, high
+    for _ in range(_MOST_SECANTS):
+        share = left / (left - right) if math.inf > left > right > -math.inf else 0.5
+        last, at = at, low + unit * round((high - low) / unit * Fraction(min(max(share, 0.0), 1.0)))
+        if abs(at - last) <= _CLOSE * at:
+            break
+        value = signed(at)
+        if value > 0:
+            low, left, right, moved = at, value, right / 2 if moved < 0 else right, -1
+        else:
+            high, right, left, moved = at, value, left / 2 if moved > 0 else left, 1
+    return at
 
 
 def _bracket(holds: Callable[[Fraction], bool]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from flint import arb
 
@@ -75,7 +76,11 @@ def numbers(node: AnyDerivation, delta: Fraction = DELTA) -> str:
     """Return the claim at a node in numbers, as one line for people; empty for other statements."""
     if not isinstance(node.conclusion, PrivacyClaim):
         return ""
-    guarantee = node.conclusion.guarantee
+    return _in_numbers(node.conclusion.guarantee, delta)
+
+
+@lru_cache(maxsize=256)
+def _in_numbers(guarantee: Guarantee, delta: Fraction) -> str:
     parts = [f"total variation <= {float(guarantee.delta_at(0).upper):.4g}"]
     if guarantee.concentrated:
         parts.append(f"rho <= {float(guarantee.concentrated):.4g}")

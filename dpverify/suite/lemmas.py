@@ -56,6 +56,7 @@ class Build:
 
     root: Path
     _trees: dict[str, Sources] = field(init=False, default_factory=dict)
+    _digests: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the files of spec/ as ``trees`` does: theory and transformations are ours where
@@ -102,7 +103,10 @@ class Build:
 
     def digest(self, obligation: str) -> str:
         """Return the digest of one obligation that is there."""
-        return self._trees[obligation.partition(":")[0]].digest(self.modules(obligation))
+        if obligation not in self._digests:
+            sources = self._trees[obligation.partition(":")[0]]
+            self._digests[obligation] = sources.digest(self.modules(obligation))
+        return self._digests[obligation]
 
     def modules(self, obligation: str) -> set[str]:
         """Return the modules that an obligation depends on: its file, those that state lemmas

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -13,6 +14,7 @@ import pytest
 
 from dpverify.privacy.calibration import (
     Unreachable,
+    boundary,
     least_integer,
     simplest_between,
     smallest_sufficient,
@@ -89,6 +91,52 @@ def test_the_multiplier_is_sufficient_and_hardly_larger(open_end: bool) -> None:
 def test_a_simple_boundary_is_met_exactly() -> None:
     for threshold in positives(7):
         assert smallest_sufficient(partial(le, threshold)) == threshold
+
+
+def test_a_guess_changes_no_boundary() -> None:
+    guesses: tuple[Callable[[float, float], float], ...] = (
+        lambda x, root: math.log(root / x),  # right
+        lambda x, root: root**3 - x**3,
+        lambda x, root: 1.0 if x < root else -1e300,
+        lambda x, root: math.log(root / x) + 1e-9,  # right but for a few intervals
+        lambda x, root: 1.0,
+        lambda x, root: -1.0,
+        lambda x, root: 0.0,
+        lambda x, root: math.nan,
+        lambda x, root: math.inf if x < root else -math.inf,
+        lambda x, root: x - root,  # of the wrong sign
+    )
+    for threshold in islice((t for t in thresholds() if 1e-100 < t < 1e100), 60):
+        for gap in (Fraction(1, 2**40), Fraction(1, 3), Fraction(3, 10**7), Fraction(2)):
+            holds = partial(le, threshold)
+            plain = boundary(holds, gap=gap)
+            assert plain[0] < threshold <= plain[1] <= (1 + gap) * plain[0]
+            for guess in guesses:
+
+                def signed(
+                    x: Fraction,
+                    guess: Callable[[float, float], float] = guess,
+                    root: float = float(threshold),
+                ) -> float:
+                    return guess(float(x), root)
+
+                assert boundary(holds, gap=gap, signed=signed) == plain
+
+
+def test_a_right_guess_saves_most_of_the_tests() -> None:
+    for threshold in (Fraction(1, 3), Fraction(7), Fraction(10**9, 7)):
+        asked: list[Fraction] = []
+
+        def holds(
+            x: Fraction, threshold: Fraction = threshold, asked: list[Fraction] = asked
+        ) -> bool:
+            asked.append(x)
+            return x >= threshold
+
+        boundary(holds)
+        halving = len(asked)
+        boundary(holds, signed=lambda x, t=threshold: math.log(t) - math.log(x))  # type: ignore[misc]
+        assert len(asked) - halving <= halving - 38
 
 
 def test_what_no_noise_or_no_amount_of_it_meets_is_refused() -> None:

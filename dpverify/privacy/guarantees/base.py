@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -112,7 +113,10 @@ class Guarantee(ABC):
         try:
             if goal < self.delta_floor or (goal == 0 and self.largest_loss is None):
                 raise Unreachable
-            low, high = boundary(lambda epsilon: self.at_most(epsilon, goal))
+            low, high = boundary(
+                lambda epsilon: self.at_most(epsilon, goal),
+                signed=None if goal == 0 else lambda epsilon: self._above(epsilon, goal),
+            )
         except Unreachable:
             floor = self.delta_floor
             why = (
@@ -124,6 +128,11 @@ class Guarantee(ABC):
         while low > 0 and self.delta_at(low).lower <= goal:  # an undecided point is no lower end
             low = max(low - 4 * (high - low), Fraction(0))
         return Enclosure(low, high)
+
+    def _above(self, epsilon: Fraction, goal: Fraction) -> float:
+        """Return about the logarithm of the profile over the goal, for guesses."""
+        ratio = self.delta_at(epsilon).upper / goal
+        return math.log(ratio.numerator) - math.log(ratio.denominator) if ratio else -math.inf
 
     def rough_delta(self, epsilon: Fraction) -> Fraction:
         """Return about the upper end of the profile, for searches that prove nothing."""

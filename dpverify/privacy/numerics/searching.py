@@ -30,6 +30,7 @@ _ZERO, _ONE = Fraction(0), Fraction(1)
 Side = Callable[[Fraction], Fraction]
 
 
+@lru_cache(maxsize=64)
 def epsilon(parts: Parts, goal: Fraction) -> Enclosure | None:
     """Return the least epsilon whose delta is at most ``goal`` > 0; None where none is found.
 

@@ -8,7 +8,6 @@ here, ``processes`` in worker processes of this machine, and ``cluster`` on a Da
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
@@ -84,15 +83,6 @@ class Engine(Protocol):
         traceback: TracebackType | None,
     ) -> None:
         """Give up what is not done, and end what the engine started."""
-
-
-def few_searches_for_garbage() -> None:
-    """Look for garbage in cycles seldom in this process.
-
-    It is rare here, and looking for it took 3 to 9% of a worker's time, and a seventh of loading
-    a suite.
-    """
-    gc.set_threshold(20_000, 10, 10)
 
 
 def failed(unit: AnyUnit, options: Replays[AnyUnit], reason: str) -> UnitFinished:

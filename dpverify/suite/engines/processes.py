@@ -21,12 +21,12 @@ from typing import Any
 
 import threadpoolctl
 
+from dpverify._loading import few_searches_for_garbage
 from dpverify.suite.engines import (
     ATTEMPTS,
     AnyUnit,
     Replays,
     crashed,
-    few_searches_for_garbage,
     killed,
 )
 from dpverify.suite.engines.serial import Serial
