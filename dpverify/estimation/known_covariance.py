@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy
 
 from dpverify.estimation.clipping import LARGEST_FLOAT, Numbers, numbers_of
 from dpverify.estimation.kept_sets import HalfSpace, Kept
@@ -191,7 +191,7 @@ def _rounded(scaled: Floats) -> tuple[tuple[tuple[int, ...], ...], int]:
     """
     try:
         lower = np.linalg.cholesky(scaled)
-        root = solve_triangular(lower, np.eye(len(scaled)), lower=True)
+        root = scipy.linalg.solve_triangular(lower, np.eye(len(scaled)), lower=True)
     except np.linalg.LinAlgError:
         raise ValueError(_SINGULAR) from None
     bits = _MATRIX_BITS - floor_log2(Fraction(float(np.abs(root).max())))

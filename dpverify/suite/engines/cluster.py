@@ -5,7 +5,6 @@ Dask is needed for ``--cluster`` only, and imported only here.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +52,8 @@ class Cluster:
         """Connect to the scheduler. code: digest of the code that workers must have. Raises
         EngineRefused.
         """
+        import asyncio  # 12 ms, for which no other command should wait
+
         self._address, self._code = address, code
         self._distributed = _imported()
         _hush()
