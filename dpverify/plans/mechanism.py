@@ -220,6 +220,7 @@ class Mechanism(ABC, Generic[Estimate]):
                 return base.claim.guarantee
             return dataclasses.replace(base, noise_multiplier=multiplier).claim.guarantee
 
+        _refuse_rare(base.parameters.get("delta"), made, budget)
         try:
             least = least_multiplier(made, budget)
         except Unreachable:
@@ -424,6 +425,25 @@ def laws_on(asked: Sequence[tuple[Mechanism[Any], Chunks]]) -> list[Law]:
         if one.adjacency is Adjacency.REPLACE:
             one._refuse_too_few(law.records)
     return chunk_laws
+
+
+def _refuse_rare(
+    delta: Fraction | None, made: Callable[[Fraction], Guarantee], budget: Guarantee
+) -> None:
+    """Refuse a mechanism's ``delta`` that no amount of noise brings below the budget's: a search
+    for that noise would take minutes. More noise than 2^100 multiplies only what rounding leaves.
+    """
+    if delta is None or delta < getattr(budget, "delta", 0):
+        return
+    try:
+        far = made(Fraction(_FAR))
+    except ValueError:  # no such noise
+        return
+    if not far.implies(budget):
+        raise ValueError(
+            f"There is no least noise for {budget}: at noise multiplier 2^100 the stages still "
+            f"have {brief(str(far))}. Give a smaller delta or another budget."
+        )
 
 
 def _still(made: Callable[[Fraction], Guarantee]) -> str:
