@@ -179,10 +179,6 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the origin."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     def plan(self) -> Plan:
         """Release the votes, the reports and the others' sum; then each stage of the mean, built
         from what was released.

@@ -157,7 +157,9 @@ class Mechanism(ABC, Generic[Estimate]):
         return 1
 
     def replacement(self) -> float | tuple[float, ...]:
-        """Return the record that a non-finite one counts as under nonfinite="replace"."""
+        """Return the record that a non-finite one counts as under nonfinite="replace": a number
+        for all columns, by default 0, or one for each.
+        """
         return 0.0
 
     def fewest_records(self) -> int:
