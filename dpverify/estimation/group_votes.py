@@ -108,10 +108,6 @@ class GroupVotes(Mechanism[VarianceEstimate]):
         """Return d, the dimension."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the origin."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     def law(self, data: Data) -> Law:
         """Return the law as in ``Mechanism``; refuses groups that together are below the
         threshold, and standard deviations that no Gaussian noise is drawn for.

@@ -40,7 +40,7 @@ from dpverify.plans import (
 from dpverify.plans.parameters import AtLeast, Share, probability, whole_from
 from dpverify.plans.search import Prefix, Search
 from dpverify.privacy import Adjacency
-from dpverify.privacy.numbers import Exact, Floats, exact, root_down, settle, to_float
+from dpverify.privacy.numbers import Exact, Floats, exact, quotient, root_down, settle, to_float
 
 NOISE = RoundedGaussian(UNIT)
 
@@ -138,14 +138,14 @@ class CenteredMean(Mechanism[VectorMeanEstimate]):
         if (few := self.too_few(count)) is not None:
             return few
         per_unit = scale / (UNIT * count)
-        reading = self.reading([to_float(value * per_unit) for value in total], stretch, radius)
+        up, below = per_unit.numerator, per_unit.denominator
+        reading = self.reading([quotient(v * up, below) for v in total], stretch, radius)
         if isinstance(reading, Abstained):
             return reading
-        cells = [Fraction(2) ** exponent for exponent in stretch.exponents]
-        middle = [to_float(c * cell) for c, cell in zip(stretch.center, cells, strict=True)]
         with np.errstate(all="ignore"):
+            middle = np.ldexp(np.array(stretch.center, np.float64), stretch.exponents)
             unit = np.ldexp(1.0 / np.array(stretch.factors), stretch.exponents)
-            value = np.clip(np.array(middle) + reading.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
+            value = np.clip(middle + reading.offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
             if jointly and reading.inverse is not None:
                 spread = unit[:, np.newaxis] * (to_float(scale / count) * reading.inverse.matrix())
             else:

@@ -29,7 +29,8 @@ class Rationals:
 
     def times(self, factor: Fraction) -> Rationals:
         """Multiply every number by the factor."""
-        scaled = (n * factor.numerator for n in self.numerators)
+        by = factor.numerator
+        scaled = [n * by for n in self.numerators]
         return Rationals(tuple(scaled), self.denominator * factor.denominator)
 
     def plus(self, other: Rationals, sign: int = 1) -> Rationals:
@@ -37,13 +38,13 @@ class Rationals:
         common = math.lcm(self.denominator, other.denominator)
         left, right = common // self.denominator, sign * (common // other.denominator)
         pairs = zip(self.numerators, other.numerators, strict=True)
-        return Rationals(tuple(a * left + b * right for a, b in pairs), common)
+        return Rationals(tuple([a * left + b * right for a, b in pairs]), common)
 
     def at_most(self, bound: Fraction) -> Rationals:
         """Replace numbers above the bound by it."""
         common = math.lcm(self.denominator, bound.denominator)
         up, most = common // self.denominator, bound.numerator * (common // bound.denominator)
-        return Rationals(tuple(min(n * up, most) for n in self.numerators), common)
+        return Rationals(tuple([min(n * up, most) for n in self.numerators]), common)
 
     def floats(self) -> Numbers:
         """Round each number to the nearest float; beyond the largest one, to that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpverify.privacy.numbers import root_down
@@ -23,14 +23,14 @@ class RoughCovariance:
     ``rough``.
     """
 
-    roots: tuple[Fraction, ...]
+    roots: tuple[Fraction, ...] = field(hash=False)  # they are many, and searches look them up
     record_radius: Fraction
 
     @property
     def matrix(self) -> tuple[float, ...]:
         """The diagonal, each number the nearest float."""
-        squares = {root: float(root**2) for root in {*self.roots}}
-        return tuple(squares[root] for root in self.roots)
+        squares = {key: float(root**2) for key, root in {id(r): r for r in self.roots}.items()}
+        return tuple(squares[id(root)] for root in self.roots)
 
 
 def rough(

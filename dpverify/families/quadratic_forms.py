@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from scipy.special import exp1
 
@@ -115,39 +114,6 @@ def bounded(spectrum: Floats) -> Contour:
     )
 
 
-def outside(spectrum: Floats) -> Contour:
-    """Give the path, left of 0, on which phi integrates to P(Q > 1)."""
-    edge = 1 / (2 * float(spectrum.max()))
-    start = _left_saddle(spectrum, edge)
-    roots, step = midpoints(_width(spectrum, edge, start))
-    nodes = start * roots**2 - edge
-    return Contour(nodes, -2 * start * step / math.pi * roots / nodes, nodes)
-
-
-def quadratic_cdf(spectrum: Floats, x: float) -> float:
-    """Compute P(Q <= x) for positive variances of shape (d,).
-
-    It has about 12 digits, also where it is tiny.
-    """
-    if x <= 0:
-        return 0.0
-    scaled = spectrum / x
-    along = transform(scaled, inside(scaled))
-    return min(1.0, math.exp(along.shift) * along.total)
-
-
-def quadratic_tail(spectrum: Floats, x: float) -> float:
-    """Compute P(Q > x) for positive variances of shape (d,).
-
-    It has about 12 digits, also where it is tiny.
-    """
-    if x <= spectrum.sum():
-        return 1.0 - quadratic_cdf(spectrum, x)
-    scaled = spectrum / x
-    along = transform(scaled, outside(scaled))
-    return math.exp(along.shift) * along.total
-
-
 def _right_path(spectrum: Floats) -> tuple[float, float, float]:
     """Give v, edge and start = v + edge of the path s = start (1 + i u)^2 - edge, from
     v > 0 around 0.
@@ -178,20 +144,6 @@ def _right_saddle(spectrum: Floats) -> float:
             break
         vertex = lower
     return vertex
-
-
-def _left_saddle(spectrum: Floats, edge: float) -> float:
-    """Solve 1 + 1 / |s| = sum_j lambda_j / (1 + 2 lambda_j s) for -edge < s < 0; return s +
-    edge.
-    """
-    rest = 1 - spectrum / spectrum.max()
-
-    def missed(log: float) -> float:
-        start = edge / (1 + math.exp(-log))  # and edge - start is edge / (1 + exp(log))
-        forms = rest + 2 * spectrum * start
-        return 1 + (1 + math.exp(log)) / edge - float((spectrum / forms).sum())
-
-    return edge / (1 + math.exp(-float(scipy.optimize.brentq(missed, -60.0, 60.0, rtol=1e-9))))
 
 
 def _end(spectrum: Floats, top: float) -> float:

@@ -147,7 +147,8 @@ class ColumnScores(Query):
         last = max(column for column, _ in self.scores)
         if domain.columns <= last:
             raise ValueError(f"{domain}, for a quantile of column {last + 1}; give more columns.")
-        shown = [scored.sensitivity(adjacency, domain).conclusion for _, scored in self.scores]
+        different = {(one.numerator, one.denominator): one for _, one in self.scores}
+        shown = [one.sensitivity(adjacency, domain).conclusion for one in different.values()]
         return sensitivity_lemma(
             Quantity.of(
                 f"the score of every cell for {len(self.scores)} quantiles",

@@ -124,10 +124,6 @@ class Gaussian(Mechanism[CovarianceEstimate | Concentrated]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the origin."""
-        return (0.0,) * self.d
-
     def plan(self) -> Plan:
         """Search for the medians and for the length of records about them; then estimate the
         covariance.

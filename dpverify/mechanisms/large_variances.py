@@ -116,10 +116,6 @@ class LargeVariances(Mechanism[LargeVariancesEstimate]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the origin."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     def plan(self) -> Plan:
         """Release the votes for the largest variance, unless a bound is public, then a round for
         each report.

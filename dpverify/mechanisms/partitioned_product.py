@@ -90,10 +90,6 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the record of zeros."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     @property
     def rounds(self) -> int:
         """Number of rounds: log2(d / 2), rounded up, and at least 1."""

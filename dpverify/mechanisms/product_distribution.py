@@ -73,10 +73,6 @@ class ProductDistribution(Mechanism[ProductEstimate]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the record of zeros."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     def plan(self) -> Plan:
         """Release the public number under replace, the coarse sums, the fine ones."""
         public = () if self._adds() else (Stage(COUNT, Count(), NoNoise()),)

@@ -22,10 +22,10 @@ from dpverify.plans import (
     Transcripts,
     rarely_surfacing,
 )
-from dpverify.plans.parameters import CHOSEN, Delta, check_names, one_of
+from dpverify.plans.parameters import CHOSEN, Delta, one_of
 from dpverify.privacy import Adjacency, ApproxDP, Domain, Guarantee
 from dpverify.privacy.adjacency import Nonfinite
-from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, brief, exact, settle, to_float
+from dpverify.privacy.numbers import ROOT_OF_TWO, Exact, exact, settle, to_float
 
 _CELLS = 30  # a bin has 2^30 to 2^31 cells, and there are 2^29 bins or more on either side
 _NARROWEST, _WIDEST = Fraction(1, 2**1022), Fraction(2**1023)  # edges are distinct as floats
@@ -136,29 +136,9 @@ class StabilityHistogram(Mechanism[HistogramEstimate]):
                 )
             halved = isinstance(budget, ApproxDP) and parameters.get("noise") == "gaussian"
             parameters["delta"] = given / 2 if halved else given
-        else:
-            cls._check_delta(budget, adjacency, parameters)
         return super(StabilityHistogram, cls).calibrated_for(
             budget, adjacency=adjacency, **parameters
         )
-
-    @classmethod
-    def _check_delta(
-        cls, budget: Guarantee, adjacency: Adjacency, parameters: dict[str, Any]
-    ) -> None:
-        """Refuse a delta that no amount of noise brings below the budget's: a search for that
-        noise would take minutes. More noise than 2^100 multiplies only what rounding leaves.
-        """
-        check_names(cls, parameters)
-        allowed = getattr(budget, "delta", None)
-        if allowed is None or exact(parameters["delta"], "delta") < allowed:
-            return
-        far = cls(adjacency=adjacency, noise_multiplier=Fraction(1 << 100), **parameters)
-        if not far.claim.guarantee.implies(budget):
-            raise ValueError(
-                f"There is no least noise for {budget}: at noise multiplier 2^100 the stages still "
-                f"have {brief(str(far.claim.guarantee))}. Give a smaller delta or another budget."
-            )
 
     def check_parameters(self) -> None:
         """Check that the width is positive, that floats can tell its edges apart, and that the

@@ -179,10 +179,6 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """Return the number of columns."""
         return self.d
 
-    def replacement(self) -> float | tuple[float, ...]:
-        """Return the origin."""
-        return 0.0 if self.d == 1 else (0.0,) * self.d
-
     def plan(self) -> Plan:
         """Release the votes, the reports and the others' sum; then each stage of the mean, built
         from what was released.
@@ -290,8 +286,14 @@ class UnknownCovarianceMean(Mechanism[VectorMeanEstimate]):
         """Build the query over the columns that are not named; over all of them if every column
         is named.
         """
-        rest = tuple(i for i in range(self.d) if i not in {*named}) or tuple(range(self.d))
-        return replace(self._query(groups), statistic=SumOver(rest))
+        return _sum_over(self._query(groups), named)
+
+
+@lru_cache(maxsize=1 << 8)
+def _sum_over(query: GroupBuckets, named: tuple[int, ...]) -> GroupBuckets:
+    left_out = {*named}
+    rest = tuple(i for i in range(query.columns) if i not in left_out)
+    return replace(query, statistic=SumOver(rest or tuple(range(query.columns))))
 
 
 def _surfaced(votes: Stage, reason: str) -> Gate:

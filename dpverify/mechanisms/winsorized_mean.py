@@ -191,15 +191,10 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
         return grids_of(self.lower, self.upper, self.cells)
 
     def _quartile_stage(self) -> Stage:
-        scores = [
-            (j, QuantileScores(low, high, exponent, p, 4))
-            for j, (low, high, exponent) in enumerate(self._grids())
-            for p in (1, 3)
-        ]
-        grids = tuple((s.lower, s.upper, s.numerator, s.denominator) for _, s in scores)
+        query = _quartile_scores(self._grids())
+        grids = tuple((s.lower, s.upper, s.numerator, s.denominator) for _, s in query.scores)
         kind: Literal["range", "gaussian"] = "gaussian" if self.noise == "gaussian" else "range"
-        noise = QuantileChoices(grids, self._quartile_scale(), kind)
-        return Stage(QUARTILES, ColumnScores(tuple(scores)), noise)
+        return Stage(QUARTILES, query, QuantileChoices(grids, self._quartile_scale(), kind))
 
     def _quartile_scale(self) -> Fraction:
         """Return twice the score's sensitivity over the range of losses of each of 2 d choices."""
@@ -229,6 +224,18 @@ class WinsorizedMean(Mechanism[VectorMeanEstimate]):
     def _times(self) -> Fraction:
         """Return k, rounded up to 2^-10."""
         return _times(self.clipped)
+
+
+@lru_cache(maxsize=16)
+def _quartile_scores(grids: tuple[tuple[int, int, int], ...]) -> ColumnScores:
+    """Build the query of both quartiles of each column."""
+    return ColumnScores(
+        tuple(
+            (j, QuantileScores(low, high, exponent, p, 4))
+            for j, (low, high, exponent) in enumerate(grids)
+            for p in (1, 3)
+        )
+    )
 
 
 @lru_cache(maxsize=16)

@@ -22,10 +22,18 @@ _CLOSE = 2.0**-49  # difference of logarithms; floats tell nearer guesses no bet
 _WIDTHS = (51, 50, 49, 47, 44, 36, 28)  # brackets about a guess, in negative powers of two
 _UNSURE = Fraction(1, 1 << 32)  # relative distance from the answer beyond which they are monotone
 _MOST_GUESSES = 24
+_NARROW, _NOISE = 2.0**-10, 2.0**-40
+_LITTLE, _MOST_MISSES = 0.9, 2
+"""Within a distance of _NARROW, but for the noise of floats, a guess is to make the excess on its
+side fall by a factor of _LITTLE; after so many that do not, it jumps.
+"""
 _FIRST_STEP = 1.5
 """Longest step where no two guesses enclose the answer yet; the next step may be twice as long,
 and so on.
 """
+
+Point = tuple[float, float]
+"""Logarithm of a guessed multiplier, and the excess there."""
 
 
 def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -> Fraction:
@@ -36,9 +44,10 @@ def least_multiplier(made: Callable[[Fraction], Guarantee], budget: Guarantee) -
     one suffices.
     """
     known = _Known(made, budget)
-    guess = _guessed(known)
-    if guess is not None:
-        for bits in _WIDTHS:
+    guessed = _guessed(known)
+    if guessed is not None:
+        guess, unsure = guessed
+        for bits in (math.floor(-math.log2(unsure)), *_WIDTHS[-1:]) if unsure else _WIDTHS:
             low, high = (guess * (1 + side * Fraction(1, 1 << bits)) for side in (-1, 1))
             if known.tried(high) and known.tried(low) is False:
                 break
@@ -94,13 +103,16 @@ class _Known:
             return None
 
 
-def _guessed(known: _Known) -> Fraction | None:
-    """Guess where the budget is just met, by secants through logarithms; None where floats know
-    no better.
+def _guessed(known: _Known) -> tuple[Fraction, float] | None:
+    """Guess where the budget is just met, by secants through logarithms, and how far off that
+    is, 0 where it is close; None where floats know no better.
+
+    Where an integer, say a threshold, follows from the multiplier, the excess jumps, maybe over
+    0. No secant leads to a jump, and a guess costs more than a decision: so it ends there.
     """
     excess = _Excess(known.budget)
-    points: list[tuple[float, float]] = []
-    at, guess, reach = 0.0, Fraction(1), _FIRST_STEP
+    points: list[Point] = []
+    at, guess, reach, misses = 0.0, Fraction(1), _FIRST_STEP, 0
     for _ in range(_MOST_GUESSES):
         try:
             over = excess(known.made(guess))
@@ -109,6 +121,10 @@ def _guessed(known: _Known) -> Fraction | None:
         if over is None or math.isnan(over) or over == math.inf:
             return None
         points.append((at, over))
+        (low, _), (high, _) = _ends(points)
+        misses += _NOISE < high - low < _NARROW and _misses(points)
+        if misses == _MOST_MISSES:
+            return Fraction(math.exp((low + high) / 2)), (high - low) / 2
         step = _within(_step(points), points, reach)
         reach *= 2
         if not math.isfinite(step) or abs(at + step) > 500:
@@ -117,10 +133,10 @@ def _guessed(known: _Known) -> Fraction | None:
         guess = Fraction(float(guess) * math.exp(step))  # an exact product has ever more digits
         if abs(step) < _CLOSE:
             break
-    return guess
+    return guess, 0.0
 
 
-def _step(points: list[tuple[float, float]]) -> float:
+def _step(points: list[Point]) -> float:
     """Return the step from the last point to where nothing is over: by the last two, or as for
     what falls like 1 / multiplier; -infinity from where nothing is promised away, which tells
     nothing but that the answer is below.
@@ -136,21 +152,33 @@ def _step(points: list[tuple[float, float]]) -> float:
     return over
 
 
-def _within(step: float, points: list[tuple[float, float]], reach: float) -> float:
+def _within(step: float, points: list[Point], reach: float) -> float:
     """Return the step, or a shorter one: far from the answer an excess hardly tells where the
     answer is.
 
     A step that leaves the interval between a guess of too little noise and one of enough is
     replaced by a step to its middle.
     """
-    at = points[-1][0]
-    low = max((x for x, over in points if over > 0), default=-math.inf)
-    high = min((x for x, over in points if over <= 0), default=math.inf)
+    at, ((low, _), (high, _)) = points[-1][0], _ends(points)
     if low == -math.inf or high == math.inf:
         return max(-reach, min(step, reach))
     if low <= at + step <= high:
         return step
     return (low + high) / 2 - at
+
+
+def _ends(points: list[Point]) -> tuple[Point, Point]:
+    """Return the last guess of too little noise, and the first one of enough; at infinity where
+    there is none.
+    """
+    low = max((point for point in points if point[1] > 0), default=(-math.inf, math.inf))
+    return low, min((point for point in points if point[1] <= 0), default=(math.inf, -math.inf))
+
+
+def _misses(points: list[Point]) -> bool:
+    """Return whether the last guess is hardly better than the best before on its side."""
+    over, ends = points[-1][1], _ends(points[:-1])
+    return _LITTLE * abs(ends[over <= 0][1]) < abs(over) < math.inf
 
 
 class _Excess:

@@ -157,7 +157,9 @@ class Mechanism(ABC, Generic[Estimate]):
         return 1
 
     def replacement(self) -> float | tuple[float, ...]:
-        """Return the record that a non-finite one counts as under nonfinite="replace"."""
+        """Return the record that a non-finite one counts as under nonfinite="replace": a number
+        for all columns, by default 0, or one for each.
+        """
         return 0.0
 
     def fewest_records(self) -> int:
@@ -215,9 +217,14 @@ class Mechanism(ABC, Generic[Estimate]):
                 "ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
             )
 
+        rare = base.parameters.get("delta")
+        too_likely = rare is not None and rare >= getattr(budget, "delta", 0)
+
         def made(multiplier: Fraction) -> Guarantee:
             if multiplier == 1:
                 return base.claim.guarantee
+            if multiplier > _FAR and too_likely:  # to search on would take minutes
+                raise Unreachable("no noise makes what delta allows less likely")
             return dataclasses.replace(base, noise_multiplier=multiplier).claim.guarantee
 
         try:

@@ -88,6 +88,12 @@ class Search:
 
         The root's interval is that whole range, and a node's interval is half of its parent's.
         """
+        if len(nodes) > _FEW:
+            many = np.array(nodes, np.int64)
+            steps = np.frexp(many)[1].astype(np.int64) - 1  # nodes are exact floats
+            within = 2 * (many - (1 << steps)) + 1
+            ends: list[int] = ((within << self.steps - steps) - (1 << self.steps)).tolist()
+            return ends
         middles = []
         for node in nodes:
             depth = node.bit_length() - 1

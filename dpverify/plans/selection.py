@@ -70,18 +70,7 @@ class QuantileChoice(Noise):
         """Check that the query is ``QuantileScores`` of the same grid and quantile, and nothing
         else.
         """
-        own = (self.lower, self.upper, self.numerator, self.denominator)
-        if not isinstance(query, QuantileScores) or own != (
-            query.lower,
-            query.upper,
-            query.numerator,
-            query.denominator,
-        ):
-            raise ValueError(
-                f"A choice among cells {self.lower}..{self.upper} for the quantile "
-                f"{self.numerator}/{self.denominator} needs the QuantileScores of just these, not "
-                f"{query}."
-            )
+        _require_same((self.lower, self.upper, self.numerator, self.denominator), query)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64."""
@@ -131,6 +120,20 @@ class QuantileChoice(Noise):
 
 Grid = tuple[int, int, int, int]
 """Fields lower, upper, numerator and denominator of a ``QuantileChoice``."""
+
+
+def _require_same(grid: Grid, query: Query) -> None:
+    """Refuse a query that is no ``QuantileScores`` of this grid and quantile."""
+    if not isinstance(query, QuantileScores) or grid != (
+        query.lower,
+        query.upper,
+        query.numerator,
+        query.denominator,
+    ):
+        raise ValueError(
+            f"A choice among cells {grid[0]}..{grid[1]} for the quantile {grid[2]}/{grid[3]} "
+            f"needs the QuantileScores of just these, not {query}."
+        )
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -183,8 +186,8 @@ class QuantileChoices(Noise):
         """
         if not isinstance(query, ColumnScores) or len(query.scores) != len(self.grids):
             raise ValueError(f"{len(self.grids)} choices need as many ColumnScores, not {query}.")
-        for choice, (_, scored) in zip(self._choices(), query.scores, strict=True):
-            choice.check(scored)
+        for grid, (_, scored) in zip(self.grids, query.scores, strict=True):
+            _require_same(grid, scored)
 
     def rescaled(self, factor: Fraction) -> Noise:
         """Return the same choices of scale * factor."""

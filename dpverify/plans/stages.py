@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
-from dpverify.grid import Handle, Query
+from dpverify.grid import Query
 from dpverify.plans.noise import Noise
 from dpverify.privacy import Adjacency, Derivation, Domain, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.adjacency import AnyAdjacency
@@ -28,11 +28,6 @@ class Stage:
         if not isinstance(self.noise, Noise):
             raise TypeError(f"{self.noise!r:.80} is no noise; write DiscreteLaplace(scale).")
         self.noise.check(self.query)
-
-    @property
-    def handle(self) -> Handle:
-        """Handle by which others read what the stage released."""
-        return Handle(self.name)
 
     def derivation(self, adjacency: AnyAdjacency, domain: Domain) -> Derivation[PrivacyClaim]:
         """Derive the claim of this stage alone."""

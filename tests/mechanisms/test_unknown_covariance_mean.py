@@ -25,7 +25,8 @@ from dpverify.estimation.variance_ladder import bucket_from, buckets_from
 from dpverify.grid.groups import SumOver
 from dpverify.grid.transcripts import Transcripts, transcript
 from dpverify.plans import stages_of
-from dpverify.privacy import calibrate
+from dpverify.plans.calibrating import least_multiplier
+from dpverify.privacy import Guarantee, calibrate
 from dpverify.privacy.guarantees import ApproximateGaussianDP
 from spec import unknown_covariance_mean as spec
 from spec.theory import rough_covariance
@@ -166,6 +167,26 @@ def test_it_abstains_where_nothing_surfaces() -> None:
             release = made(d=2, n_max=40).release(data, SeededBits(seed))
             assert isinstance(release, Abstained)
     assert isinstance(mechanism.estimate(transcript({"largest": ()}, "stopped")), Abstained)
+
+
+def test_a_threshold_that_jumps_over_the_budget_is_approached_by_decisions() -> None:
+    """No secant leads to a jump. Planted: 24 guesses of a delta were made, and then all was
+    searched, 72 multipliers in all.
+    """
+    budget, asked = ApproxDP(1, "1e-6"), list[Fraction]()
+    base = made(tail="5e-8", d=10, reports=1, n_max=10_000)
+
+    def claimed(multiplier: Fraction) -> Guarantee:
+        asked.append(multiplier)
+        return replace(base, noise_multiplier=multiplier).claim.guarantee
+
+    least = least_multiplier(claimed, budget)
+    below, above = (
+        claimed(least * (1 + side * Fraction(1, 1 << 49))).delta_at(1).upper for side in (-1, 1)
+    )
+    assert above < budget.delta * Fraction(99, 100)  # it does jump
+    assert budget.delta < below < budget.delta * Fraction(101, 100)
+    assert len(asked) < 60
 
 
 def test_reports_by_the_rule() -> None:

@@ -20,11 +20,14 @@ from dpverify import (
     BoundedMean,
     ClippedMean,
     GaussianDP,
+    LargeVariances,
     NoisyCount,
     PerfectPrivacy,
     PureDP,
     RandomizedResponse,
     SeededBits,
+    StabilityHistogram,
+    SumOfVariances,
 )
 from dpverify.grid import Count
 from dpverify.grid.coordinates import SideCounts
@@ -160,6 +163,23 @@ def test_perfect_privacy_cannot_be_bought(cls: Any) -> None:
 def test_a_budget_below_what_rounding_costs_is_refused_in_these_words() -> None:
     with pytest.raises(ValueError, match=r"at 2\^100 still gaussian.* rounded to the noise's unit"):
         ClippedMean.for_budget(GaussianDP("1e-60"), adjacency=ADD, center=(0.0, 0.0), radius=1)
+
+
+@pytest.mark.parametrize("budget", [ApproxDP(1, "1e-9"), PureDP(1), GaussianDP("1/2")], ids=str)
+@pytest.mark.parametrize(
+    ("cls", "extra"),
+    [
+        (StabilityHistogram, {"width": 1, "noise": "gaussian"}),
+        (SumOfVariances, {"d": 2}),
+        (LargeVariances, {"d": 2, "reports": 1, "n_max": 4000}),
+    ],
+)
+def test_a_delta_beyond_the_budgets_is_refused_at_once(
+    cls: Any, extra: dict[str, Any], budget: Guarantee
+) -> None:
+    """Without asking at 2^8192, where thresholds take seconds to minutes."""
+    with pytest.raises(ValueError, match=r"There is no least noise .* a smaller delta"):
+        cls.for_budget(budget, adjacency=ADD, delta="1e-6", **extra)
 
 
 @pytest.mark.parametrize("budget", [1, "1", 0.5, None, PureDP])

@@ -11,7 +11,7 @@ import pytest
 from dpverify.grid import Released, Transcripts
 from dpverify.grid.masks import different_rows
 from dpverify.plans import Adaptive, Stage
-from dpverify.plans.search import Prefix, Search
+from dpverify.plans.search import MOST_STEPS, Prefix, Search
 from dpverify.randomness.bits import IntArray
 
 
@@ -85,3 +85,13 @@ def test_a_prefix_is_a_row_of_python_integers_in_the_order_in_which_it_was_said(
 def test_a_search_of_other_lengths_is_refused(steps: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=r"takes from 1 to 50|give an integer"):
         Search("side", 2, steps)
+
+
+@pytest.mark.parametrize("steps", [1, 11, MOST_STEPS])
+def test_middles_of_many_nodes_are_those_of_each(steps: int) -> None:
+    rng, search = np.random.default_rng(steps), Search("search", 100, steps)
+    depths = rng.permutation(np.arange(100) % (steps + 1)).tolist()
+    nodes = [int(rng.integers(1 << depth, 2 << depth)) for depth in depths]
+    middles = search.middles(nodes)
+    assert middles == [middle for node in nodes for middle in search.middles([node])]
+    assert {type(middle) for middle in middles} == {int}

@@ -136,13 +136,14 @@ def _attaining_one(part: Guarantee) -> Guarantee:
 
 
 def _closed(parts: Parts, epsilon: Fraction) -> Enclosure | None:
-    """Return the profile in closed form where nothing is left to compose; None elsewhere."""
+    """Return the profile where nothing is left to compose, or few atoms; None elsewhere."""
     loss = total_of(parts, "largest_loss")
     if loss is not None and epsilon >= loss:
         return Enclosure(_ZERO, _ZERO)
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0].delta_at(epsilon)
-    return None
+    few = None if _families(parts) else mixed(parts, epsilon)
+    return few if few is not None and few.lower else None
 
 
 @lru_cache(maxsize=64)
