@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .obligations import require
 from .quadrature import integral
 

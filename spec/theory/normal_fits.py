@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
 from operator import mul
 from typing import Any
 
@@ -15,6 +14,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from . import clipped_errors
+from .caches import cache, lru_cache
 from .chi_square import below
 from .clipped_moments import clipped_spectrum, masked_spectrum
 from .obligations import require
