@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -26,6 +25,7 @@ from .theory import (
     sign_readings,
     vectors,
 )
+from .theory.caches import cache
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -26,6 +26,7 @@ from .theory import (
     sign_readings,
     vectors,
 )
+from .theory.caches import cache
 from .theory.covariance_packing import RATIO, records_for_ratio
 from .theory.covariance_readings import (
     RADIUS,

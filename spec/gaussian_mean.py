@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
 from itertools import product
 from typing import Any
 
@@ -23,6 +22,7 @@ from .theory import (
     normal_fits,
     public_sets,
 )
+from .theory.caches import cache, lru_cache
 from .theory.centered import GRAIN, TYPICAL, Prefix, noisy, root
 from .theory.coordinates import (
     Stretch,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 from math import isqrt, prod
 from typing import Any
@@ -17,6 +16,7 @@ from dpverify.privacy import Adjacency, Norm, Source, SourceStatus, states
 from .theory import bin_counts, lower_bounds
 from .theory.bin_counts import Matrix
 from .theory.boxes import LaplaceVectorLaw
+from .theory.caches import lru_cache
 from .theory.gaussian_laws import RoundedGaussianLaw
 from .theory.laws import (
     DiscreteLaplaceLaw,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import chain, pairwise, product
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import univariate_gaussian
 from .theory import pairs
+from .theory.caches import cache
 from .theory.laws import DiscreteLaplaceLaw, IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.laws import real_exponential as e
 from .theory.obligations import Departure, neighbors, require

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -15,6 +14,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import stability_histogram
 from .theory import quartiles, queries
+from .theory.caches import cache
 from .theory.laws import DiscreteLaplaceLaw, TranscriptLaw, closed, real
 from .theory.laws import real_exponential as e
 from .theory.obligations import Departure, require

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import _balls as balls
 from .theory import joint, shrinking, vectors
+from .theory.caches import cache
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import comb
 from typing import Any
@@ -17,6 +16,7 @@ from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import group_votes, groups, levels
 from .theory.above_threshold import AboveThresholdLaw
+from .theory.caches import cache
 from .theory.chi_square import interval, tail
 from .theory.laws import (
     DiscreteLaplaceLaw,

@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered, shrinking, steps
 from .theory import location_scale as laws
+from .theory.caches import cache, parameters_cache
 from .theory.coordinates import middle, side_counts, side_counts_sensitivity
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
@@ -233,26 +233,19 @@ def counted(parameters: Parameters, law: Pair, at: Moments) -> float:
     return at.inside / whole if whole > 0 else 0.0
 
 
+@parameters_cache
 def best(parameters: Parameters, law: Pair, quarter: int) -> Interval:
     """Return, of the intervals of half lengths 2^(k / 4) deviations, k from 4 to 12, the one with
     the least determinant of the whole covariance for 2^(quarter / 4) records.
     """
-    key = tuple(sorted((k, str(v)) for k, v in parameters.items())), law, quarter
-    if key not in _FRAMES:
-        n, known = float(count_of(quarter)), family(parameters)
+    n, known = float(count_of(quarter)), family(parameters)
 
-        def error(where: Interval) -> Any:
-            inside = n * counted(parameters, law, laws.moments(known, *law, where))
-            both = covariances(parameters, law, where, inside)
-            return mp.inf if both is None else mp.det(both[0] + both[1])
+    def error(where: Interval) -> Any:
+        inside = n * counted(parameters, law, laws.moments(known, *law, where))
+        both = covariances(parameters, law, where, inside)
+        return mp.inf if both is None else mp.det(both[0] + both[1])
 
-        _FRAMES[key] = min(
-            (about(parameters, law, 2.0 ** (k / 4)) for k in range(4, 13)), key=error
-        )
-    return _FRAMES[key]
-
-
-_FRAMES: dict[Any, Interval] = {}
+    return min((about(parameters, law, 2.0 ** (k / 4)) for k in range(4, 13)), key=error)
 
 
 def searched(parameters: Parameters, prefix: Prefix) -> Pair:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import product_distribution
 from .theory import orthants, shrinking, vectors
+from .theory.caches import cache
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require

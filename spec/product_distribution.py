@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -16,6 +15,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .theory import orthants, shrinking, vectors
+from .theory.caches import cache
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require

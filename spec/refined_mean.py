@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -19,6 +18,7 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .theory import joint, rescaled_laws, scale_ladder, transcript_sums
+from .theory.caches import cache
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
 from .theory.filtered_laws import FilteredLaw
 from .theory.filters import Image, mean_noise

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -29,6 +29,7 @@ from .theory import (
     slabs,
     transcript_sums,
 )
+from .theory.caches import cache, lru_cache
 from .theory.core_means import Soft, Weights, gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
@@ -158,20 +159,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     return by_stage
 
 
-def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function cached by arguments and precision: either side of a pair, and every
-    later stage, asks for the same.
-    """
-
-    @lru_cache(maxsize=64)
-    def at(precision: int, *arguments: Any) -> Any:
-        return function(*arguments)
-
-    return lambda *arguments: at(mp.mp.prec, *arguments)
-
-
-_directions, _slab = _remembered(slabs.directions), _remembered(slabs.slab)
-_inner_slabs = _remembered(inner_cuts.slabs)
+_directions, _slab = lru_cache(maxsize=64)(slabs.directions), lru_cache(maxsize=64)(slabs.slab)
+_inner_slabs = lru_cache(maxsize=64)(inner_cuts.slabs)
 
 
 def _of_bins(parameters: Parameters) -> Fraction:

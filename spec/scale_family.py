@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -15,6 +14,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered, stepped
+from .theory.caches import cache, parameters_cache
 from .theory.coordinates import middle, side_counts
 from .theory.gaussian_laws import UNIT
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
@@ -184,24 +184,11 @@ def errors(parameters: Parameters, b: Any, n: Any, noise: Any) -> tuple[Any, Any
     return noise / counted / slope, mp.sqrt(variance / counted) / slope
 
 
+@parameters_cache
 def cut(parameters: Parameters, octave_: int) -> Any:
     """Return u over the scale, from the ladder: the one with the least error for the least number
     of this quarter octave.
     """
-    key = tuple(sorted((k, str(v)) for k, v in parameters.items()))
-    return _cut(key, octave_, lambda: _best(parameters, octave_))
-
-
-_CUTS: dict[Any, Any] = {}
-
-
-def _cut(key: Any, octave_: int, best: Callable[[], Any]) -> Any:
-    if (key, octave_) not in _CUTS:
-        _CUTS[key, octave_] = best()
-    return _CUTS[key, octave_]
-
-
-def _best(parameters: Parameters, octave_: int) -> Any:
     n, a = mp.mpf(2) ** (mp.mpf(octave_) / 4), gamma_shape(parameters)
     noise = sum_noise(parameters, mp.mpf("0.3"))
     with mp.workdps(20):

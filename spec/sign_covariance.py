@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -15,6 +14,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from .theory import outer_products, shrinking, sign_readings, signs, vectors
+from .theory.caches import cache
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw, one_unit
 from .theory.laws import IntegerLaw, Outcome, PointLaw, TranscriptLaw, real
 from .theory.obligations import Departure, neighbors, require

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered, families, family_scores, interval_scores, stepped
+from .theory.caches import cache
 from .theory.coordinates import missed, side_counts
 from .theory.families import LARGEST
 from .theory.family_frames import (

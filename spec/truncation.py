@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import permutations, product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, SourceStatus, shows, states
 
+from .theory.caches import cache
 from .theory.couplings import uncoupled
 from .theory.obligations import Departure, neighbors, require
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -14,6 +13,7 @@ from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .theory import centered, shrinking
 from .theory import clipped_scalars as clipped
+from .theory.caches import cache
 from .theory.clipped_scalars import BOX, GRAIN, LEVELS, MOST_LEVEL, Grid, Shape, unit_of
 from .theory.coordinates import middle, missed, side_counts, side_counts_sensitivity
 from .theory.gaussian_laws import UNIT

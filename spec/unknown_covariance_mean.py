@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -17,6 +16,7 @@ from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import large_variances, refined_mean
 from .theory import group_votes, groups, levels
+from .theory.caches import cache
 from .theory.laws import Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.rough_covariance import diagonal

@@ -40,7 +40,8 @@ class Transcripts:
     entry; row i means something only if the stage is among the first reached[i] of the plan.
     stopped_by: for each draw the place in ``reasons`` of the gate that stopped it, or -1.
     known: quantities of these draws that were computed while they were sampled, by key, for
-    later scores; None: nothing is remembered.
+    later scores; None: nothing is remembered. Exact answers about the records are among them, so
+    that they stay in this process: copies and pickles remember nothing.
     """
 
     values: dict[str, Integers]
@@ -51,6 +52,9 @@ class Transcripts:
 
     def __len__(self) -> int:
         return len(self.reached)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Transcripts, (self.values, self.reached, self.stopped_by, self.reasons)
 
     @overload
     def __getitem__(self, which: str) -> Integers: ...

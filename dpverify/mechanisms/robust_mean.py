@@ -28,6 +28,7 @@ from dpverify.estimation.friendly_means import (
     bounded_float,
 )
 from dpverify.estimation.handles import SUM_AND_COUNT
+from dpverify.estimation.ratio_errors import noisy_integers, ratio_square
 from dpverify.estimation.results import RobustMeanEstimate
 from dpverify.estimation.robust_parameters import DRAWN, check_looks, full_share
 from dpverify.estimation.robust_regions import (
@@ -69,7 +70,7 @@ from dpverify.privacy.numbers import (
     to_float,
     whole,
 )
-from dpverify.transformations.degree_weights import AGREEMENT
+from dpverify.transformations.degree_weights import AGREEMENT, LEAST
 
 _QUANTILE = 3.1  # above the normal quantile at 1 - UNSURE
 
@@ -279,16 +280,24 @@ class RobustMean(RobustRegions):
         """Predict the root mean square length of the noise, in the data's units, for n inliers
         that are all friends and within the ball about the center.
 
-        Infinite where too few agree. The number's noise, which moves the mean by its part of the
-        center's error, is left out.
+        Infinite where too few agree. The noise of the agreement, of the center and of the number
+        is averaged over; what is left out of normal records is not counted.
         """
         core = self.core()
         if not math.isfinite(core.expected_noise(n)):
             return math.inf
+        known = noisy_integers(n - core.shift, to_float(core.noise.scale), LEAST)
+        square = sum(share * self._square_after(agreed, n) for agreed, share in known)
+        return float(np.linalg.norm(self._back(np.full(self.columns(), math.sqrt(square)))))
+
+    def _square_after(self, agreed: int, n: int) -> float:
+        """Predict the square of a column's noise, in cells, after this released agreement."""
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        radius = balls(core, share, [n - core.shift])[0][1]
-        noise = min(to_float(self._sum().unit(radius)), MOST) / self._response(radius, radius)
-        return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
+        unit, radius = balls(self.core(), share, [agreed])[0]
+        center = min(to_float(unit * UNIT), MOST)
+        noise = min(to_float(self._sum().unit(radius)), MOST) / n
+        part = noise / weight_of(reach_of(radius, self.drawn))
+        return ratio_square(noise / self._response(radius, radius), part, center, agreed / n / 4)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n for which n records, all but a share gamma of them friends of each

@@ -25,7 +25,7 @@ from dpverify.audit.parts import Together
 from dpverify.audit.subjects import claimed_of
 from dpverify.audit.tracing import audit_tracing
 from dpverify.plans import Mechanism
-from dpverify.suite import black_boxes, lemmas
+from dpverify.suite import black_boxes, lemmas, refutations
 from dpverify.suite.audited import audited, proof_of
 from dpverify.suite.engines import Work
 from dpverify.suite.entries import Entry
@@ -282,8 +282,12 @@ def _judge_tracing(suite: Suite, name: str, options: Options) -> Judgment:
 
 
 def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
-    """Refute a false claim: with few draws and half of alpha, else with all draws and the rest."""
-    exhibit = suite.exhibits[name.removeprefix("exhibits/")]
+    """Refute a false claim: with few draws and half of alpha, else with all draws and the rest.
+
+    Few draws are enough where they show the bound of the kept witness, too.
+    """
+    own = name.removeprefix("exhibits/")
+    exhibit, witnessed = suite.exhibits[own], refutations.witnessed(suite, own)
     looks, alpha = [options.extent(exhibit.quick_trials)], options.alpha(suite)
     # A claim that is plainly false needs few draws; an exhibit that says how many has one look.
     if exhibit.quick_trials is None and options.seconds is None:
@@ -299,7 +303,7 @@ def _judge_exhibit(suite: Suite, name: str, options: Options) -> Judgment:
             seed=seed_of(name, options.seed),
             **extent,
         )
-        if result.verdict is Verdict.VIOLATED:
+        if result.verdict is Verdict.VIOLATED and result.epsilon >= witnessed:
             break
     refuted = result.verdict is Verdict.VIOLATED
     return audited(

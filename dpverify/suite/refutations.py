@@ -90,6 +90,17 @@ def path_of(name: str) -> str:
     return f"{FOLDER}/{name}.json"
 
 
+def witnessed(suite: Suite, name: str) -> float:
+    """Return the epsilon of an exhibit's witness, in whole tenths as the ledger has it; 0 where
+    none is kept.
+    """
+    try:
+        witness = json.loads((suite.root / path_of(name)).read_text(encoding="ascii"))
+        return float(_rounded_down(witness["certificate"]["certified"][0][0]))
+    except (OSError, ValueError, LookupError, TypeError):  # the file may contain anything
+        return 0.0
+
+
 def attack(suite: Suite) -> dict[str, Refutation]:
     """Attack every exhibit with its quick draws, and return the results by name."""
     return {name: _attacked(name, exhibit) for name, exhibit in suite.exhibits.items()}

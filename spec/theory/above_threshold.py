@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -15,6 +14,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Norm, Premise, Sensitivity, Source, shows, states
 
+from .caches import lru_cache
 from .laws import DiscreteLaplaceLaw, Exponential, Outcome, real, real_exponential
 from .obligations import neighbors, require
 from .queries import clamped_sum, clamped_sum_sensitivity, count, count_sensitivity

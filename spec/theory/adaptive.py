@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import cache
 from .laws import real
 from .obligations import require
 from .profiles import gaussian_profile

@@ -25,13 +25,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import lru_cache
 from .obligations import neighbors, require
 
 Axis = Any

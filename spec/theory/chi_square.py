@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import cache
 from .laws import real
 from .obligations import require
 

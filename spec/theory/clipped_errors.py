@@ -9,7 +9,6 @@ the estimate is the covariance that has these moments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import combinations_with_replacement, product
 from typing import Any
 
@@ -18,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Source, states
 
 from . import chi_square
+from .caches import lru_cache
 from .clipped_moments import DIGITS, near
 
 

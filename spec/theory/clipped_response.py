@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import accumulate, pairwise, product
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .chi_square import below
 from .obligations import require
 from .quadrature import integral

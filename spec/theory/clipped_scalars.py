@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -19,6 +19,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import cache
 from .obligations import neighbors, require
 from .quadrature import integral
 from .queries import of_each

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from math import ceil, floor, isqrt
 from typing import Any
 
@@ -18,6 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import soft_weights
+from .caches import cache
 from .filters import gaussian_probability
 from .laws import DiscreteLaplaceLaw, real, real_exponential
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise, product
 from math import comb
 from typing import Any
@@ -19,6 +18,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
+from .caches import cache
 from .group_events import changed
 from .laws import real
 from .many_hypotheses import drawn, most_success

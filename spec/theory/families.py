@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .caches import cache, lru_cache
 from .obligations import require
 from .quadrature import in_panels, integral
 

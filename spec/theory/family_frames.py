@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import Any, NamedTuple
 
 from . import families, gradient_steps, shrinking, stepped
+from .caches import cache, parameters_cache
 from .coordinates import middle
 from .families import Known, Limited
 from .laws import real
@@ -173,22 +173,17 @@ def step_scale(parameters: Parameters) -> Fraction:
     return Fraction(parameters["noise_multiplier"]) * shrinking.root_up(square)
 
 
+@parameters_cache
 def frame_of(parameters: Parameters, theta: float, quarter: int) -> Frame:
     """Return, of the frames of half lengths 2^(k / 4) deviations, k from -4 to 16, the one with
     the least error for 2^(quarter / 4) records.
     """
-    key = tuple(sorted((k, str(v)) for k, v in parameters.items())), theta, quarter
-    if key not in _FRAMES:
-        whole = families.whole(family(parameters), theta)
-        n, spread = float(count_of(quarter)), math.sqrt(whole.variance)
-        if by_gradients(parameters):
-            n /= parameters["runs"]
-        frames = [about(parameters, whole.mean, spread * 2.0 ** (k / 4)) for k in range(-4, 17)]
-        _FRAMES[key] = min(frames, key=lambda one: math.hypot(*errors(parameters, one, theta, n)))
-    return _FRAMES[key]
-
-
-_FRAMES: dict[Any, Frame] = {}
+    whole = families.whole(family(parameters), theta)
+    n, spread = float(count_of(quarter)), math.sqrt(whole.variance)
+    if by_gradients(parameters):
+        n /= parameters["runs"]
+    frames = [about(parameters, whole.mean, spread * 2.0 ** (k / 4)) for k in range(-4, 17)]
+    return min(frames, key=lambda one: math.hypot(*errors(parameters, one, theta, n)))
 
 
 def cell_of(parameters: Parameters, frame: Frame, x: Any) -> int | None:

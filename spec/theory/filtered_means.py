@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise, product
 from math import comb, erfc, exp, floor, sqrt
 
@@ -21,6 +20,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
+from .caches import cache
 from .filters import gaussian_probability, least_shift, noise_scale, threshold
 from .laws import real
 from .obligations import require

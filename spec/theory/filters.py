@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations_with_replacement, product
 from math import floor, isqrt, prod
 from statistics import NormalDist
@@ -38,6 +37,7 @@ from dpverify.privacy import (
     states,
 )
 
+from .caches import cache
 from .gaussian_laws import UNIT
 from .laws import Exponential, real, real_exponential
 from .obligations import require

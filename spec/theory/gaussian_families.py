@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import combinations_with_replacement, pairwise, product
 from typing import Any
 
@@ -19,6 +18,7 @@ from mpmath.calculus.quadrature import GaussLegendre
 from dpverify.privacy import Source, states
 
 from . import clipped_response
+from .caches import cache
 from .obligations import require
 
 DIGITS = 17

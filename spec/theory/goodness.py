@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import accumulate, combinations, product
 from math import comb
 from typing import Any
@@ -20,6 +19,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import cache
 from .laws import real
 from .obligations import require
 from .robust_filters import Row, Rows, mean

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -27,6 +26,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import cache
 from .laws import real
 from .obligations import neighbors, require
 

@@ -25,7 +25,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise, product
 from typing import Any
 
@@ -33,6 +32,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import cache
 from .gaussian_laws import most_gaussian
 from .laws import real
 from .obligations import require

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from mpmath.calculus.quadrature import GaussLegendre
 from dpverify.privacy import Source, states
 
 from . import clipped_response
+from .caches import lru_cache
 from .chi_square import below
 from .obligations import require
 

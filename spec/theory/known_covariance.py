@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .laws import real
 from .obligations import require
 from .queries import largest_power

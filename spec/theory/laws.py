@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil, comb
 from typing import Any, Protocol
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
+
+from .caches import lru_cache
 
 Exponential = Callable[[Fraction], Any]
 """Function exp(-exponent), or a stand-in; where a law needs them, with the masses of rounded

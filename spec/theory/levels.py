@@ -14,11 +14,11 @@ move.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import pairwise, product
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import cache
 from .groups import Cells, Group, Hash, bucket, members, moved, variances
 from .obligations import neighbors, require
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, pairwise, product
 from operator import mul
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .obligations import require
 from .quadrature import DIGITS, in_panels, nodes
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import comb, factorial, prod
 from typing import Any
@@ -19,6 +18,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .caches import cache
 from .laws import real
 from .obligations import require
 from .pairs import overtakes, sinks

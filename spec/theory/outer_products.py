@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import cache
 from .obligations import datasets, neighbors, require
 from .queries import of_each
 from .vectors import (

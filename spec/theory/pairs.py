@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import comb
 from typing import Any
@@ -16,6 +15,7 @@ import mpmath as mp
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
+from .caches import cache
 from .laws import real_exponential
 from .obligations import datasets, neighbors, require
 from .queries import of_each

@@ -8,12 +8,13 @@ have to be off by as much.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import mpmath as mp
 from mpmath.calculus.quadrature import GaussLegendre
+
+from .caches import cache
 
 DIGITS = 20
 _LEVEL = 4

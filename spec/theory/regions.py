@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from . import transcript_sums
+from .caches import cache
 from .gaussian_laws import UNIT
 from .obligations import neighbors, require
 from .transcript_sums import root_up, stated_for_unit, unit_sensitivity

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import soft_weights
+from .caches import cache
 from .core_means import Basic, Gaussian, Setting, Soft, Weights
 from .filtered_laws import Core, FilteredLaw
 from .filters import (

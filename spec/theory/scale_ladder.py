@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import ceil
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 from dpverify.privacy import Adjacency, Norm, Source, of_query, shows, states
 
 from . import groups
+from .caches import cache
 from .gaussian_laws import RoundedGaussianLaw
 from .laws import Outcome, TranscriptLaw
 from .obligations import neighbors, require

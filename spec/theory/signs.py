@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .laws import real
 from .obligations import require
 from .outer_products import DIAGONAL, OFF_DIAGONAL

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import accumulate, pairwise, product
 from math import ceil
 from typing import Any
@@ -17,6 +16,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .caches import lru_cache
 from .laws import real
 from .obligations import require
 from .regions import LENGTH, OFF_DIAGONAL, PARTS

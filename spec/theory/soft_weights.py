@@ -13,13 +13,13 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import ceil
 
 from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from . import embeddings, graphs
+from .caches import cache
 from .embeddings import Sides, Weight
 from .obligations import require
 

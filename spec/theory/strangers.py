@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations_with_replacement, product
 from math import comb
 from typing import Any
@@ -20,6 +19,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .caches import cache
 from .filters import Image
 from .laws import real
 from .obligations import require

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -21,6 +20,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, SourceStatus, states
 
+from .caches import lru_cache
 from .joint import normal_length
 from .laws import real
 from .obligations import require

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from math import erfc, exp, floor, inf, log, sqrt
 
 import mpmath as mp
 
 from dpverify.privacy import Adjacency, Source, states
 
+from .caches import cache
 from .filters import least_shift
 from .laws import real
 from .obligations import require

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import lru_cache
 from .obligations import require
 from .signs import DIGITS, MOST_BITS, START_BITS, STEP_BITS, Row
 

@@ -17,7 +17,7 @@ from dpverify.grid.transcript_queries import MovingSum
 from dpverify.plans import Blocks, Gate, Law, Part, Plan, RoundedGaussian, Stage
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.plan import derive
-from dpverify.privacy import ApproxDP, Profile, PureDP
+from dpverify.privacy import ApproxDP, BoundedRange, GaussianDP, Guarantee, Profile, PureDP
 from dpverify.privacy.adjacency import Friendly, Groups
 from dpverify.privacy.calibration import smallest_sufficient
 from dpverify.randomness import SeededBits
@@ -147,6 +147,39 @@ def test_a_claim_that_is_not_monotone_to_the_last_bit_is_still_met() -> None:
     assert rough(least).implies(budget)
     assert 0 < least - Fraction(10, 3) < Fraction(1, 1 << 30)
     assert least_multiplier(lambda m: PureDP(1 / m), budget) == Fraction(10, 3)
+
+
+def least_by_asking(made: Callable[[Fraction], Guarantee], budget: Guarantee) -> Fraction:
+    return smallest_sufficient(lambda m: made(m).implies(budget))
+
+
+@pytest.mark.parametrize("delta", ["1e-5", "1e-300"])
+@pytest.mark.parametrize("kind", ["pure", "Gaussian", "both"])
+def test_guesses_do_not_change_the_least_noise(kind: str, delta: str) -> None:
+    """Compare with asking at every multiplier: the answers are the same fraction."""
+
+    def made(m: Fraction) -> Guarantee:
+        parts: dict[str, list[Guarantee]] = {"pure": [PureDP(1 / m)] * 3, "Gaussian": []}
+        parts["Gaussian"] = [GaussianDP(1 / m)]
+        return Profile(parts.get(kind) or parts["pure"] + parts["Gaussian"])
+
+    budget = ApproxDP(1, delta)
+    assert least_multiplier(made, budget) == least_by_asking(made, budget)
+
+
+@pytest.mark.parametrize(("times", "delta"), [(20, "1e-5"), (3, "1e-300")])
+def test_several_bounded_ranges_have_a_least_noise_to_eight_digits(times: int, delta: str) -> None:
+    """Meet the budget, which a little less noise misses: the bounds are not monotone to the ninth
+    digit, so that the fraction is not that of asking at every multiplier."""
+    budget = ApproxDP(1, delta)
+
+    def made(m: Fraction) -> Guarantee:
+        return Profile([(BoundedRange(1 / m), times)])
+
+    least, asked = least_multiplier(made, budget), least_by_asking(made, budget)
+    assert made(least).implies(budget)
+    assert abs(least / asked - 1) < Fraction(1, 10**8)
+    assert not made(least * (1 - Fraction(1, 10**8))).implies(budget)
 
 
 @pytest.mark.parametrize(("times", "first"), [(9, 1), (2, 1), (9, 1000), (9, Fraction(1, 1000))])

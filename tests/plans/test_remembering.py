@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -48,6 +50,24 @@ def test_a_single_release_remembers_nothing() -> None:
     configuration = SUITE.configuration(KEYS[0])
     law = configuration.mechanism.law(configuration.pairs[0].left)
     assert law.sample(SeededBits(5), 1).known is None
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_is_remembered_leaves_the_process_with_no_copy(key: str) -> None:
+    """Exact centers of the records are remembered. Planted: pickles and copies took them along, by
+    keys that are addresses of objects, which another process gives to others."""
+    configuration = SUITE.configuration(key)
+    law = configuration.mechanism.law(configuration.pairs[0].left)
+    batch = law.sample(SeededBits(5), 300)
+    wanted = law.log_likelihood(batch)
+    assert batch.known is not None
+    batch.known["exact center"] = [((), np.arange(300), 0.25)]
+    bare = dataclasses.replace(batch, known=None)
+    assert pickle.dumps(batch) == pickle.dumps(bare)
+    for same in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch)):
+        assert same.known is None
+        assert same.reasons == batch.reasons
+        assert law.log_likelihood(same).tobytes() == wanted.tobytes()
 
 
 class _Alike:

@@ -20,6 +20,17 @@ def _with_one_degree(spectrum: Any, bound: Any) -> list[Any]:
     return [one * right.clipped([*spectrum, one], bound) for one in spectrum]
 
 
+def _by_the_normal_law(spectrum: Any, bound: Any) -> list[Any]:
+    """Take the squared length of more than 200 equal columns for a normal number."""
+    d, one = len(spectrum), spectrum[0]
+    if d <= 200 or spectrum.count(one) < d:
+        return right.clipped_spectrum(spectrum, bound)
+    deviation = mp.sqrt(2 * mp.mpf(d))
+    t = (bound / one - d) / deviation
+    mean = d + deviation * (t * (1 - mp.ncdf(t)) - mp.npdf(t))
+    return [one * mean / d] * d
+
+
 def _not_above(spectrum: Any, bound: Any) -> Any:
     """Keep G at the bound."""
     total = mp.mpf(0)
@@ -39,6 +50,7 @@ def _unscaled_noise(
 TWINS: dict[str, dict[str, Any]] = {
     "theory.clipped_moments:obligation_clipped_spectrum": {
         "plain law": _by_plain_law,
+        "normal": _by_the_normal_law,
         "one degree": _with_one_degree,
         "masked": lambda spectrum, bound: right.masked_spectrum(spectrum, bound)[1:],
         "a little more": lambda spectrum, bound: [

@@ -68,6 +68,9 @@ TWINS: dict[str, dict[str, Any]] = {
         "a little more": lambda own, how: [
             v * mp.mpf("1.0001") for v in normal_fits.in_plane(own, how)
         ],
+        "in the tenth digit": lambda own, how: [
+            v * (1 + mp.mpf(10) ** -10) for v in normal_fits.in_plane(own, how)
+        ],
         "clipped as masked": lambda own, how: normal_fits.in_plane(own, "clip"),
     },
     "theory.normal_fits:obligation_sandwich": {

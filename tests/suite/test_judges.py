@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from dpverify.audit import Verdict, audit
 from dpverify.plans import DiscreteLaplace
 from dpverify.randomness import Bits, discrete_laplace
 from dpverify.randomness.bits import IntArray
-from dpverify.suite import judges
+from dpverify.suite import judges, refutations
 from dpverify.suite.events import Outcome
 from dpverify.suite.judges import Options, Unit, run_unit, seed_of
 from dpverify.suite.refinement import RefinementFailed, compare_facts, refine, refine_loops
@@ -162,12 +163,36 @@ def test_an_exhibit_that_few_draws_do_not_refute_gets_all_of_them(
     weak = replace(SUITE.exhibits[name], quick_trials=None)
     suite = replace(SUITE, exhibits={name: weak})
     monkeypatch.setattr(judges, "loaded_suite", lambda root: suite)
+    monkeypatch.setattr(refutations, "witnessed", lambda suite, name: 0.0)
     looks = [
         run_unit(Unit("exhibit", f"exhibits/{name}"), Options(trials=trials, audits=1)).data
         for trials in (20_000, 200_000)
     ]
     assert [(data["trials"], data["alpha"]) for data in looks] == [(20_000, 5e-7)] * 2
     assert all("witness" in data for data in looks)
+
+
+@pytest.mark.parametrize(("witnessed", "draws"), [(2.3, 40_000), (2.5, 400_000)])
+def test_few_draws_are_enough_where_they_show_the_witness_s_bound(
+    monkeypatch: pytest.MonkeyPatch, witnessed: float, draws: int
+) -> None:
+    """40,000 draws certify 2.33 to 2.64 at seeds 0 to 7, and 2.41 at this one. The witness has 2.5,
+    which 400,000 draws exceed by five standard deviations (2.88 and .07, of ten seeds)."""
+    name = "displayed_constants"
+    assert refutations.witnessed(SUITE, name) == 2.5
+    monkeypatch.setattr(refutations, "witnessed", lambda suite, name: witnessed)
+    data = run_unit(Unit("exhibit", f"exhibits/{name}"), Options(seed=6)).data
+    assert data["trials"] == draws
+    assert data["epsilon"] >= witnessed
+
+
+def test_an_exhibit_without_a_witness_has_no_bound_to_show(tmp_path: Path) -> None:
+    assert refutations.witnessed(replace(SUITE, root=tmp_path), "displayed_constants") == 0
+    folder = tmp_path / refutations.FOLDER
+    folder.mkdir(parents=True)
+    for text in ("", "[]", "{}", '{"certificate": {"certified": []}}', "\u00e4"):
+        (folder / "displayed_constants.json").write_text(text, encoding="utf-8")
+        assert refutations.witnessed(replace(SUITE, root=tmp_path), "displayed_constants") == 0
 
 
 def test_an_exhibit_that_does_not_fall_is_powerless(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""``functools``' caches, for functions of mpmath: a value is known at the precision that it was
+computed at, and at no other.
+
+With the caches of ``functools`` alone the digits of a value would depend on who asked first.
+Specs and theory take no others; a test looks for those that do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import mpmath as mp
+
+Value = TypeVar("Value")
+
+
+def lru_cache(maxsize: int | None) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """Return a decorator that keeps the last so many values, by precision and arguments."""
+
+    def kept(function: Callable[..., Value]) -> Callable[..., Value]:
+        @functools.lru_cache(maxsize=maxsize)
+        def at(precisions: tuple[int, int], *given: Any, **named: Any) -> Value:
+            return function(*given, **named)
+
+        @functools.wraps(function)
+        def asked(*given: Any, **named: Any) -> Value:
+            return at((mp.mp.prec, mp.iv.prec), *given, **named)
+
+        asked.cache_clear = at.cache_clear  # type: ignore[attr-defined]
+        return asked
+
+    return kept
+
+
+def cache(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Keep all values of a function, by precision and arguments."""
+    return lru_cache(maxsize=None)(function)
+
+
+def parameters_cache(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Keep all values of a function of parameters, which are no key, and other arguments."""
+    values: dict[Any, Value] = {}
+
+    @functools.wraps(function)
+    def asked(parameters: Mapping[str, Any], *given: Any) -> Value:
+        own = tuple(sorted((name, str(one)) for name, one in parameters.items()))
+        key = mp.mp.prec, mp.iv.prec, own, given
+        if key not in values:
+            values[key] = function(parameters, *given)
+        return values[key]
+
+    return asked
