@@ -10,7 +10,7 @@ Sigma^(1/2) / (n epsilon). budget: what votes and center leave of mu^2. radius: 
 sqrt(tr Sigma^(1/2)), the typical length of a record after the map. center: what the center's
 noise adds to the radius. twice: a replaced record moves a sum by two radii. two balls: what they
 leave of the noise for symmetric records. count: the number under the same noise. A star marks
-what ``for_budget`` chooses.
+what ``for_budget`` chooses. --runs 0: without measured distances.
 
     nice python -m tests.benchmarks.where_noise_goes [--runs 24] [--seed 6]
 """
@@ -84,6 +84,7 @@ def _row(mechanism: RefinedMean, power: float, n: int, least: float) -> tuple[st
     parts.append(noise / bound / math.prod(parts))
     variances = [Fraction(v) for v in np.arange(1.0, D + 1) ** -power]
     wide: Any = {"epsilon": Fraction(1), "delta": Fraction(1, 10**6), "n": n}
+    wide["adjacency"] = mechanism.adjacency
     any_other = float(least_error(variances=variances, **wide))
     both = f"{noise / any_other:>6.2f} {noise / bound:>6.2f}"
     return both, "= " + " x ".join(f"{part:.3f}" for part in parts)
@@ -134,7 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = f"python -m tests.benchmarks.where_noise_goes --runs {given.runs} --seed {given.seed}"
     header("Where the refined mean's noise goes", command, "no times")
     factors()
-    laws(given.runs, given.seed)
+    if given.runs:
+        laws(given.runs, given.seed)
 
 
 if __name__ == "__main__":
