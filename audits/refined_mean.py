@@ -314,6 +314,7 @@ def _refined(setting: Mapping[str, Any]) -> RefinedMean:
         tail=Fraction(1, 10**7),
         center_multiplier=Fraction(setting["noise_multiplier"]),
         noise_multiplier=Fraction(setting["noise_multiplier"]),
+        inner_ratio=setting.get("inner_ratio"),
     )
 
 
@@ -357,6 +358,22 @@ RATES = (
         "n",
         (500, 1500, 4500),
         setting={"d": 20, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=_CURVE,
+        exponent=Exponent(value=-1, tolerance=0.05),
+        repeats=500,
+    ),
+    _rate(
+        "noise-of-two-balls",  # the inner ball leaves out nothing, and its noise is nearly all
+        "n",
+        (500, 1500, 4500),
+        setting={
+            "d": 20,
+            "power": 0.5,
+            "noise_multiplier": "1/2",
+            "adjacency": ADD,
+            "inner_ratio": "3/4",
+        },
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=_CURVE,
         exponent=Exponent(value=-1, tolerance=0.05),
