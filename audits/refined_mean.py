@@ -14,9 +14,11 @@ from dpverify import Adjacency, ApproxDP, RefinedMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, SmallInstance, added, replaced
 from dpverify.audit.faults import plan_fault
 from dpverify.grid import Released, Transcripts, View
+from dpverify.grid.drawn_in import TwoBallSum, drawn_in_sums, tilt
 from dpverify.grid.image_view import Images
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import sums_in_balls
+from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.shapes import tail_radius
 from dpverify.grid.transcript_queries import MovingSum
 from dpverify.plans import NoNoise, Stage
@@ -126,6 +128,22 @@ def _exact_number(mechanism: RefinedMean) -> Fault:
     return plan_fault("releases the number inside without noise", mechanism, plan)
 
 
+def _untilted(mechanism: RefinedMean) -> Fault:
+    """Release what the outer ball adds as it is, times g: a record that fills both balls moves
+    that by twice as much as the tilted rest."""
+
+    def value(query: TwoBallSum, view: View, before: Transcripts) -> IntArray:
+        points, radii = query.place(before)
+        data, small = view.images(query.nearness).distinct, query.inside(int(radii[0]))
+        inner = drawn_in_sums(data, points, np.full_like(radii, small), 2 * radii)[0]
+        more = 2 * small * (drawn_in_sums(data, points, radii)[0] - inner).astype(object)
+        factors = [tilt(small, int(radii[0])) * 2**40 / query.unit(int(radii[0]))]
+        right: IntArray = query.evaluate(view, before)
+        return np.column_stack([right[:, :-1], rounded_multiples(more, factors)])
+
+    return _value_fault("adds the outer ball without the tilt", mechanism, value)
+
+
 # --- pairs
 # -------------------------------------------------------------------------------------- After
 # the map the radius of friends is 1 and that of the ball about 1.02: a record at 1 is a friend
@@ -198,13 +216,14 @@ def _attacked(
     edge = math.hypot(1.02, core.expected_noise(n - 4 * _RIM))
     pairs = _pairs_added if one_way else _pairs_replaced
     first_stage = _first_stage_added if one_way else _first_stage_replaced
-    faults = (_own_center, _own_radius, _clips, _exact_number)
+    wrong_sum = _clips if mechanism.inner_ratio is None else _untilted
+    faults = (_own_center, _own_radius, wrong_sum, _exact_number)
     return Configuration(
         name=name,
         mechanism=mechanism,
         pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in faults],
-        first_stage=first_stage(to, n),
+        first_stage=first_stage(to, n) if mechanism.inner_ratio is None else (),
         quick_trials=60_000,
     )
 
@@ -223,6 +242,16 @@ CONFIGURATIONS = (
         _TRACED,
         n=170,
         columns=600,
+    ),
+    _attacked(
+        "two-balls",
+        ADD,
+        _on_a_line,
+        10_000,
+        8,
+        matrix=(1.0,),
+        center_multiplier=_HALF,
+        inner_ratio=Fraction(1, 2),
     ),
 )
 
@@ -253,6 +282,16 @@ SMALL = (
         name="plane, a matrix, add-remove", mechanism=_small(ADD, matrix=_TURNED), data=_PLANE
     ),
     SmallInstance(name="nobody, replace", mechanism=_small(REPLACE), data=()),
+    SmallInstance(
+        name="two balls, replace",
+        mechanism=_small(REPLACE, inner_ratio=Fraction(2, 3)),
+        data=_LINE,
+    ),
+    SmallInstance(
+        name="two balls, plane, add-remove",
+        mechanism=_small(ADD, matrix=_TURNED, inner_ratio=Fraction(1, 2)),
+        data=_PLANE,
+    ),
     *_ladder.followed(
         RefinedMean, radius=1, record_radius=Fraction(3, 4), center_multiplier=Fraction(1, 2)
     ),
@@ -275,6 +314,7 @@ def _refined(setting: Mapping[str, Any]) -> RefinedMean:
         tail=Fraction(1, 10**7),
         center_multiplier=Fraction(setting["noise_multiplier"]),
         noise_multiplier=Fraction(setting["noise_multiplier"]),
+        inner_ratio=setting.get("inner_ratio"),
     )
 
 
@@ -318,6 +358,22 @@ RATES = (
         "n",
         (500, 1500, 4500),
         setting={"d": 20, "power": 1, "noise_multiplier": "1/2", "adjacency": ADD},
+        target=Empirical(lambda mechanism, data: data.mean(axis=0)),
+        curve=_CURVE,
+        exponent=Exponent(value=-1, tolerance=0.05),
+        repeats=500,
+    ),
+    _rate(
+        "noise-of-two-balls",  # the inner ball leaves out nothing, and its noise is nearly all
+        "n",
+        (500, 1500, 4500),
+        setting={
+            "d": 20,
+            "power": 0.5,
+            "noise_multiplier": "1/2",
+            "adjacency": ADD,
+            "inner_ratio": "3/4",
+        },
         target=Empirical(lambda mechanism, data: data.mean(axis=0)),
         curve=_CURVE,
         exponent=Exponent(value=-1, tolerance=0.05),

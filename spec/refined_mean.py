@@ -17,7 +17,7 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
-from .theory import joint, rescaled_laws, scale_ladder, transcript_sums
+from .theory import joint, rescaled_laws, scale_ladder, transcript_sums, two_balls
 from .theory.caches import cache
 from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
 from .theory.filtered_laws import FilteredLaw
@@ -63,6 +63,12 @@ def first_stage(parameters: Parameters) -> dict[str, Any]:
     return {**parameters, **own}
 
 
+def inner_ratio(parameters: Parameters) -> Fraction | None:
+    """Return the inner radius over the outer one; None for one ball."""
+    given = parameters.get("inner_ratio")
+    return None if given is None else Fraction(given)
+
+
 @cache
 def center_noise(first: First, radius: int, numbers: tuple[int, ...]) -> Fraction:
     """Return the standard deviation of the released mean, in cells, after these released numbers;
@@ -100,7 +106,8 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
     """Return the sensitivity of each stage; those of mean and sum squared, in one unit."""
     if scale_ladder.has_ladder(parameters):
         return scale_ladder.sensitivities(sensitivities(scale_ladder.on_rung(parameters, 0)))
-    width = rescaled_laws.public_map(parameters).width + 1
+    d = rescaled_laws.public_map(parameters).width
+    width = d + 1 if inner_ratio(parameters) is None else 2 * d + 1
     square = transcript_sums.unit_sensitivity(Fraction(parameters["noise_multiplier"]), width)
     return {**rescaled_mean.sensitivities(first_stage(parameters)), "sum and count": square}
 
@@ -141,11 +148,17 @@ def _followed(
     first = rescaled_laws.shares(first_stage(parameters))
     public, counts = rescaled_laws.public_map(parameters), Counter(images)
     adjacency, multiplier = parameters["adjacency"], Fraction(parameters["noise_multiplier"])
+    ratio = inner_ratio(parameters)
 
     def last(prefix: Prefix) -> RoundedGaussianLaw:
         *numbers, mean = (*first_stages, *prefix)
         noise = center_noise(first, public.radius, tuple(number for (number,) in numbers))
         radius = ball_radius(parameters, public, noise)
+        if ratio is not None:
+            sums = two_balls.two_ball_sums(counts, center(mean, noise), radius, ratio)
+            small = two_balls.inside(radius, ratio)
+            own = two_balls.noise(small, radius, public.width, adjacency, multiplier)
+            return RoundedGaussianLaw(two_balls.in_unit(sums, small, radius, own), UNIT)
         total = transcript_sums.drawn_in_sum(counts, center(mean, noise), radius)
         deviation = transcript_sums.noise(radius, adjacency, multiplier)
         return RoundedGaussianLaw(transcript_sums.in_unit(total, deviation), UNIT)
@@ -173,7 +186,9 @@ def expected_error(parameters: Parameters, n: int) -> Any:
     inside and all friends, in the data's units.
 
     It is sqrt(tr M^(1/2)) (s / n) sqrt(1 + (c / w)^2): s is the noise of the sum in cells, w
-    the number's weight, and c the center's noise, along which that of the number counts.
+    the number's weight, and c the center's noise, along which that of the number counts. With
+    two balls all are inside the inner one, or symmetric, and s^2 is a^2 + (b^2 - a^2) times
+    ``left_of_noise``, a and b the noise of the inner and of the outer ball alone.
     """
     first, public = (
         rescaled_laws.shares(first_stage(parameters)),
@@ -183,10 +198,16 @@ def expected_error(parameters: Parameters, n: int) -> Any:
         raise ValueError("no closed form of the error after a random filter")
     off = center_noise(first, public.radius, (n - first.shift,))
     radius = ball_radius(parameters, public, off)
-    noise = real(_noise(parameters, radius)) * real(public.cell) / n
-    count = mp.sqrt(1 + real(off / transcript_sums.weight(radius)) ** 2)
-    distinct = Counter(spectrum(parameters["matrix"])).items()
-    return noise * count * mp.sqrt(mp.fsum(times * mp.sqrt(value) for value, times in distinct))
+    noise, ratio = real(_noise(parameters, radius)), inner_ratio(parameters)
+    roots = [mp.sqrt(value) for value in spectrum(parameters["matrix"])]
+    lost = mp.mpf(1)
+    if ratio is not None:
+        square = real(ratio) ** 2
+        noise *= mp.sqrt(square + (1 - square) * two_balls.left_of_noise(roots))
+        radius = two_balls.inside(radius, ratio)
+        lost = 2 / (1 + real(ratio))
+    count = mp.sqrt(1 + lost * real(off / transcript_sums.weight(radius)) ** 2)
+    return noise * real(public.cell) / n * count * mp.sqrt(mp.fsum(roots))
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))
@@ -208,6 +229,8 @@ def error_bound(parameters: Parameters, n: int, beta: Fraction, within: Fraction
     )
     if not isinstance(plan, Weights):
         raise ValueError("no bound on the error after a random filter")
+    if inner_ratio(parameters) is not None:
+        raise ValueError("no bound on the error of a shrunk sum")
     released = n - plan.shift - gaussian_shift(plan.scale, beta / 4) + 1
     if released < plan.least:
         raise ValueError(f"n = {n}: {released} may be released, less than {plan.least}")
@@ -281,8 +304,8 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     code's sensitivity.
     """
     cases = 0
-    for adjacency, d in product(Adjacency, (1, 2)):
-        parameters, largest = _parameters(adjacency, d), Fraction(0)
+    for adjacency, d, ratio in product(Adjacency, (1, 2), (None, Fraction(1, 2))):
+        parameters, largest = _parameters(adjacency, d, inner_ratio=ratio), Fraction(0)
         first, stated = rescaled_laws.shares(first_stage(parameters)), sensitivities(parameters)
         assert isinstance(first, Weights)
         for left, right in _crowds(d, adjacency):
@@ -294,7 +317,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                     laws[0].stages[i][1](prefix).mu_squared(laws[1].stages[i][1](prefix))
                     for i, prefix in enumerate(((), ((low,),), ((low,), point)))
                 )
-                case = f"{adjacency}, d = {d}, {left[-1]} or {right[-1]}, center + {shift}"
+                case = f"{adjacency}, d = {d}, {ratio}, {left[-1]} or {right[-1]} + {shift}"
                 require(agreed <= (stated["agreement"] / first.scale) ** 2, f"{case}: {agreed}")
                 require(mean <= stated["mean"] / UNIT**2, f"{case}: mean {float(mean)}")
                 require(total <= stated["sum and count"] / UNIT**2, f"{case}: {float(total)}")

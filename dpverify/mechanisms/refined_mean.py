@@ -36,7 +36,8 @@ from dpverify.estimation.scale_ladder import (
     on_rung,
     rung_of,
 )
-from dpverify.grid.drawn_in import DrawnInSum
+from dpverify.estimation.two_balls import ENOUGH, TwoBalls, combined, directions, typical
+from dpverify.grid.drawn_in import DrawnInSum, TwoBallSum, tilt
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import different
 from dpverify.grid.rounding import rounded_multiples
@@ -53,7 +54,7 @@ from dpverify.plans import (
     Stage,
     Transcripts,
 )
-from dpverify.plans.parameters import CHOSEN, Rational, positive, probability
+from dpverify.plans.parameters import CHOSEN, Rational, Share, positive, probability
 from dpverify.plans.plan import stages_of
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
 from dpverify.privacy.adjacency import Nonfinite
@@ -65,6 +66,7 @@ from dpverify.transformations.means import MEAN, BasicCoreMean, CoreMean
 _SHARES = (0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.8)
 _RARE = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04)
 _MOST_RARE = 0.1  # largest share of records that are drawn in to the ball
+_MOST_NOISE = 2 / 3  # largest noise, in sampling errors, with which there are two balls
 _MOST = 1e140  # stands for every larger number in estimates: sums and squares of such are finite
 
 
@@ -79,10 +81,18 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     that sum by the radius, not by the distance of friends, and the number needs no shift: at
     large n the noise is about half of the rescaled mean's.
 
+    With an inner_ratio records are summed in a smaller ball as well, under the same noise. What
+    the larger ball adds is then known apart. It is 0 but for noise where records are symmetric
+    about the mean, and is shrunk towards 0 as far as its noise explains it: the noise is then
+    about that of the smaller ball, and whatever the records are, it is in the mean square no
+    more than that of the larger one alone (spec/theory/two_balls.py).
+
     Data, output, matrix, origin, radius, n_max, tail, filter: as for ``RescaledMean``.
     record_radius: the radius of the ball, after the map; the released radius adds the center's
     own error in quadrature. Few records should be outside: of skewed records the part beyond the
     ball is lost.
+    inner_ratio: the radius of the smaller ball over that of the larger one, in (0, 1); None for
+    one ball.
     center_multiplier: the noise multiplier of the first stage.
     center_epsilon: with the basic filter, the epsilon that the first stage claims. ``for_budget``
     chooses both for the least noise at n_max.
@@ -103,6 +113,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
     origin: Numbers | None = None
     center_epsilon: Rational | None = None
     ladder_multiplier: LadderMultiplier = None
+    inner_ratio: Share | None = None
 
     def check_parameters(self) -> None:
         """Check as ``RescaledMean`` does, and that the basic filter alone has a center_epsilon."""
@@ -135,6 +146,7 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             origin: Numbers | None = None,
             center_epsilon: Rational | None = None,
             ladder_multiplier: LadderMultiplier = CHOSEN,
+            inner_ratio: Share | None = CHOSEN,
             covariance: Any = None,
             columns: int = CHOSEN,
             trace: float = CHOSEN,
@@ -149,17 +161,21 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """Build the mechanism whose claim is ``budget``, with the shares of least noise at n_max
         records.
 
-        covariance, or columns, trace, largest: as for ``RescaledMean``. The record_radius is then
-        one that a record exceeds with probability at most 2 / sqrt(n_max), and at most 1/10, so
-        that the loss for skewed data is below the sampling error. The radius is the one with the
-        least noise on the center, which may lean to the bulk of skewed data. Given parameters are
-        kept.
+        covariance, or columns, trace, largest: as for ``RescaledMean``. There are two balls with
+        enough directions that matter (tr M^(1/2) is at least four times the largest eigenvalue),
+        and where the outer one's noise at n_max is at most two thirds of the sampling error:
+        with more noise, what it adds of skewed data does not show. A normal record exceeds the
+        smaller radius with probability 1/2 at most, and the record_radius with probability 1 /
+        (2 sqrt(n_max)). Otherwise there is one ball, exceeded with probability at most 2 /
+        sqrt(n_max). Either is at most 1/10, and the loss for skewed data is then below the
+        sampling error. The radius is the one with the least noise on the center, which may lean
+        to the bulk of skewed data. Given parameters are kept.
         """
+        given = dict(parameters)
         own_radius = "radius" in parameters
         values = with_covariance(parameters, covariance)
         if values is not None:
-            rare = min(_MOST_RARE, 2 / math.sqrt(whole(parameters["n_max"], "n_max")))
-            parameters.setdefault("record_radius", tail_radius(values, rare))
+            _choose_balls(values, parameters)
             if not own_radius:
                 parameters["radius"] = center_radius(values)
         elif "record_radius" not in parameters:
@@ -171,7 +187,19 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             parameters.update(_shared(budget, adjacency, chosen, parameters))
         elif "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, chosen)
-        return super(RefinedMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
+        made = super(RefinedMean, cls).calibrated_for(budget, adjacency=adjacency, **parameters)
+        if values is None or made.inner_ratio is None or "inner_ratio" in given:
+            return made
+        trace = (
+            values.sum()
+            if covariance is None
+            else (np.trace(covariance) if np.ndim(covariance) == 2 else np.sum(covariance))
+        )
+        one_ball = made.expected_error(made.n_max) / typical(made.inner_ratio, made._shape())
+        if one_ball <= _MOST_NOISE * math.sqrt(trace / made.n_max):
+            return made
+        own = {**given, "inner_ratio": None}
+        return cls.calibrated_for(budget, adjacency=adjacency, covariance=covariance, **own)
 
     @classmethod
     def where_it_helps(
@@ -223,25 +251,33 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
             return here.estimate(transcript.within(ON_RUNG))
         core, shape = self.core(), self._shape()
         total = self._stage(SUM_AND_COUNT).query
-        assert isinstance(total, DrawnInSum)
+        assert isinstance(total, (DrawnInSum, TwoBallSum))
         ((numbers,), _) = _numbers(transcript, total.reads)
         noise, radius = ball_after(core, self._share(), numbers)
         mean = rounded_multiples(transcript[MEAN], [noise / UNIT])
         point = within_reach(mean)[0].astype(np.float64)
         nearness = core.nearness
         scale = min(to_float(total.unit(radius)), _MOST)
-        *moved, counted = (
-            bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)
-        )
-        number, kept = counted / weight_of(radius), float(number_kept(transcript))
+        own = [bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)]
+        d, small = len(point), total.inside(radius) if isinstance(total, TwoBallSum) else radius
+        weight, moved, cut = weight_of(small), np.array(own[:d]), np.zeros(d)
+        number, kept = own[d] / weight, float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
             return VectorMeanEstimate(shape.place(point, nearness), kept, spread, 0 * point)
-        step = np.clip(np.array(moved) / number, -_MOST, _MOST)
-        along = shape.back(step, nearness) * (scale / weight_of(radius) / number)
-        value = shape.place(point + step, nearness)
-        spread, own = spread_of(shape, nearness, scale / number), scale / weight_of(radius)
-        return VectorMeanEstimate(value, number, spread, along, count_deviation=own)
+        noisy = scale
+        if isinstance(total, TwoBallSum):
+            balls = TwoBalls(small, radius, float(tilt(small, radius)), scale)
+            moved, noisy, cut = combined(shape, nearness, balls, moved, np.array(own[d + 1 :]))
+        step = np.clip(moved / number, -_MOST, _MOST)
+        along = shape.back(step, nearness) * (scale / weight / number)
+        value, spread = (
+            shape.place(point + step, nearness),
+            spread_of(shape, nearness, noisy / number),
+        )
+        return VectorMeanEstimate(
+            value, number, spread, along, count_deviation=scale / weight, cut=cut / number
+        )
 
     def expected_noise(self, n: int) -> float:
         """Predict about the noise's standard deviation after the map, in radii of friends; see
@@ -251,6 +287,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         if not math.isfinite(first):
             return math.inf
         radius = math.hypot(self.record_radius / self.radius, first * math.sqrt(self.columns()))
+        if self.inner_ratio is not None:
+            radius *= typical(self.inner_ratio, self._shape())
         twice = 2 if self.adjacency is Adjacency.REPLACE else 1
         return twice * radius * to_float(self.noise_multiplier) / n
 
@@ -258,8 +296,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """Predict the root mean square length of the noise, in the data's units, for n records
         that are all friends and within the ball about the first center.
 
-        Infinite where too few agree. The number's noise, which moves the mean by its part of the
-        center's error, is left out.
+        With an inner_ratio they are symmetric about the mean; of skewed records the noise is up
+        to that of one ball. Infinite where too few agree. The number's noise, which moves the
+        mean by its part of the center's error, is left out.
         """
         return noise_length(self._shape(), self.core().nearness, self.expected_noise(n))
 
@@ -268,10 +307,13 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         allowed = probability(beta, "beta")
         return self.core().minimum_n(allowed)
 
-    def _sum(self) -> DrawnInSum:
+    def _sum(self) -> DrawnInSum | TwoBallSum:
         core = self.core()
         place = Released(tuple(stage.name for stage in stages_of(core.plan)), self._places)
-        return DrawnInSum(core.nearness, self.noise_multiplier, self.adjacency, place)
+        shared = (core.nearness, self.noise_multiplier, self.adjacency, place)
+        if self.inner_ratio is None:
+            return DrawnInSum(*shared)
+        return TwoBallSum(*shared, self.inner_ratio)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Return where the masked sum is taken, by what was released: centers and radii, in
@@ -306,6 +348,21 @@ def _numbers(batch: Transcripts, first: Sequence[str]) -> tuple[list[Numbered], 
     return [tuple((name, int(batch.values[name][i, 0])) for name in names) for i in one], which
 
 
+def _choose_balls(values: Floats, parameters: dict[str, Any]) -> None:
+    """Choose the radii that are not given: two where enough directions matter, otherwise one."""
+    root = math.sqrt(whole(parameters["n_max"], "n_max"))
+    if "inner_ratio" not in parameters:
+        shape = shape_of(parameters["matrix"], parameters.get("origin"))[1]
+        if directions(shape)[0] < ENOUGH:
+            parameters["inner_ratio"] = None
+    one = parameters.get("inner_ratio", ...) is None
+    rare = min(_MOST_RARE, 2 / root if one else 1 / (2 * root))
+    outer = parameters.setdefault("record_radius", tail_radius(values, rare))
+    if "inner_ratio" not in parameters:
+        ratio = Fraction(math.ceil(2**12 * tail_radius(values, 0.5) / outer), 2**12)
+        parameters["inner_ratio"] = ratio if 0 < ratio < 1 else None
+
+
 def center_radius(values: Floats) -> float:
     """Choose a radius lambda(p) that pairs exceed with probability at most p, for the p of least
     lambda(p) / (1 - 4 p), which the center's noise is proportional to.
@@ -325,7 +382,7 @@ def _shared(
         raise ValueError(
             f"budget = {budget}: give center_multiplier and tail, or an ApproxDP budget."
         )
-    shared = {k: v for k, v in parameters.items() if k != "record_radius"}
+    shared = {k: v for k, v in parameters.items() if k not in ("record_radius", "inner_ratio")}
     tail = exact(shared.setdefault("tail", default_tail(budget, adjacency, filter_)), "tail")
     if filter_ == "basic":
         return _basic_share(budget, adjacency, shared)

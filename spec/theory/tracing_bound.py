@@ -32,8 +32,11 @@ only the density's odd part counts, and E Z under P* is at most alpha times its 
 square. F' is the density of N(mu, 1) over that of N(0, 1), e^(mu x - mu^2 / 2), x standard
 normal; its odd part is e^(-mu^2 / 2) sinh(mu x), with the mean square sinh(mu^2).
 
+(e) Privacy where records are replaced, once more: the runs with any two records are compared, and
+not each with one that has neither. That nearly halves the leak (replaced_scores.py).
+
 Together n alpha leak >= tr Sigma^(1/2) - alpha sqrt(tr Sigma) / tau, with the leak drift + k_d
-+ e^-epsilon (k_1 + t sqrt(delta)) by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d).
++ e^-epsilon (k_1 + t sqrt(delta)) by (c), or sqrt(sinh(mu^2)) + k_d + k_1 by (d), or that of (e).
 
 Add-remove: compare with the run without record i. (b) to (d) hold as they stand, with the error
 of n - 1 records in the terms of Q, which are positive, and that of n in t E_P R. So the same
@@ -52,12 +55,13 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import Source, SourceStatus, states
+from dpverify.privacy import Adjacency, Source, SourceStatus, states
 
 from .chi_square import interval, lower, point, top_mass, upper
 from .laws import real
 from .obligations import require
 from .profiles import gaussian_profile
+from .replaced_scores import replaced_leak
 from .score_drift import drift, threshold
 
 BOUND = Source("OURS", "lower bound for means of anisotropic vectors, by tracing", note="DJYZZ24's "
@@ -129,16 +133,24 @@ def records_needed(
     BOUND,
 )
 def least_error(
-    *, epsilon: Fraction, delta: Fraction, variances: Variances, n: int, spread: Any = None
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    variances: Variances,
+    n: int,
+    spread: Any = None,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> Any:
     """Return a lower bound on the root mean squared error of every (epsilon, delta)-DP mean of n
     records; rounded down.
 
     The error is on average over p ~ N(0, spread^2 I), or the largest over all means if
     ``spread`` is None. The bound is infinite where nothing can be learned of the mean at all.
-    It is about privacy alone: ``sampling_error`` bounds the error as well.
+    It is about privacy alone: ``sampling_error`` bounds the error as well. For add-remove it holds
+    for replace, too; for replace it is also by (e).
     """
-    return _least(lambda d: leak(epsilon, delta, d), variances, n, spread)
+    kinds = [leak, replaced_leak] if adjacency is Adjacency.REPLACE else [leak]
+    return _least(lambda d: min(one(epsilon, delta, d) for one in kinds), variances, n, spread)
 
 
 @states(BOUND)

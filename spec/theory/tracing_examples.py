@@ -9,7 +9,7 @@ from typing import Any
 
 import mpmath as mp
 
-from dpverify.privacy import states
+from dpverify.privacy import Adjacency, states
 
 from .gaussian_laws import most_gaussian
 from .laws import real
@@ -63,23 +63,28 @@ def obligation_response(claimed: Callable[[Fraction], tuple[Any, Any]] = _implie
 def obligation_below_errors(claimed: Error = least_error) -> int:
     """Check that the bound is at most the exact error of private estimates: one randomized sign a
     record and coordinate, best weighted; and with probability delta the posterior mean, else 0.
+    Both are private where records are replaced, and some sign is within a tenth of that bound.
     """
-    cases = 0
-    for n, spread, sigmas in product((1, 2, 100), (Fraction(1, 2), Fraction(5)), ((1,), (2, 1, 1))):
+    cases, nearest = 0, mp.inf
+    spreads = (Fraction(1, 2), Fraction(5))
+    for n, spread, sigmas, adjacency in product((1, 2, 100), spreads, ((1,), (2, 1, 1)), Adjacency):
         variances = [Fraction(sigma) ** 2 for sigma in sigmas]
-        given = {"variances": variances, "n": n, "spread": spread}
+        given = {"variances": variances, "n": n, "spread": spread, "adjacency": adjacency}
         for text in ("0", "1/100", "1/2", "1", "3"):
             epsilon = Fraction(text)
             bound = claimed(epsilon=epsilon, delta=Fraction(0), **given)
             error = _response_error(epsilon / len(sigmas), n, spread, variances)
             case = f"{given}, epsilon = {text}: error {error} below the bound {bound}"
             require(bound <= error * (1 + mp.mpf("1e-12")), case)
+            if adjacency is Adjacency.REPLACE and epsilon:
+                nearest = min(nearest, error / bound)
             cases += 1
         for delta in (Fraction(1, 10**6), Fraction(1, 2), Fraction(99, 100)):
             bound = claimed(epsilon=Fraction(0), delta=delta, **given)
             error = _rare_error(delta, n, spread, variances)
             require(bound <= error, f"{given}, delta = {delta}: error {error} below {bound}")
             cases += 1
+    require(nearest < mp.mpf("1.1"), f"no error is below {nearest} of its bound")
     return cases
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpverify.grid.drawn_in import drawn_in_sums
+from dpverify.grid.drawn_in import TwoBallSum, drawn_in_sums
 from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
-from spec.theory import transcript_sums
+from dpverify.grid.nearness import by_column
+from dpverify.grid.transcripts import Released, Transcripts
+from dpverify.privacy import Adjacency
+from spec.theory import transcript_sums, two_balls
 
 FAR = 2**41
 
@@ -58,3 +64,49 @@ def test_many_records_far_from_another_center_have_their_sum(columns: int, total
     sums, numbers = total(data, centers, np.array([9, 9]))
     assert sums.tolist() == [[5] * columns, [0] * columns]
     assert numbers.tolist() == [2**24 + 1, 0]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("radius", [1, 3, 2**20 + 3, FAR])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_sums_in_two_balls_are_the_specs(adjacency: Adjacency, radius: int, columns: int) -> None:
+    """In the unit of the noise, about several centers and with several radii at once; a record
+    often, and as many centers as make the data be counted."""
+    rng = np.random.default_rng(columns)
+    scale = min(3 * radius, 2**40 - 1)
+    rows = rng.integers(-scale, scale + 1, (40, columns))
+    rows[:5] = [scale] + [0] * (columns - 1)
+    nearness = by_column((1.0,) * columns, Fraction(1))
+    for size in (3, 12):
+        points = rng.integers(-scale, scale + 1, (size, columns))
+        radii = np.where(np.arange(size) % 3 == 1, max(1, radius // 3), radius)
+        place = Released((), partial(_where, points, radii))
+        query = TwoBallSum(nearness, Fraction(5, 7), adjacency, place, Fraction(3, 5))
+        view: Any = _Seen(rows)
+        draws = np.zeros(size, np.intp)
+        values = query.evaluate(view, Transcripts({}, draws, draws - 1))
+        images: Any = Counter(map(tuple, rows.tolist()))
+        for i, (point, own) in enumerate(zip(points.tolist(), radii.tolist(), strict=True)):
+            small = two_balls.inside(own, Fraction(3, 5))
+            sums = two_balls.two_ball_sums(images, tuple(point), own, Fraction(3, 5))
+            deviation = two_balls.noise(small, own, columns, adjacency, Fraction(5, 7))
+            assert query.unit(own) == deviation
+            right = two_balls.in_unit(sums, small, own, deviation)
+            assert [int(v) for v in values[i]] == list(right)
+
+
+def _where(points: Any, radii: Any, before: Transcripts) -> tuple[Any, Any]:
+    return points, radii
+
+
+class _Seen:
+    """A view whose images are these rows."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def images(self, nearness: Any) -> Any:
+        return SimpleNamespace(images=self.rows, distinct=distinct(self.rows))

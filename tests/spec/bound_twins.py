@@ -13,6 +13,7 @@ from spec.theory import (
     chi_square,
     fingerprinting,
     packing,
+    replaced_scores,
     score_drift,
     tracing_bound,
     tracing_examples,
@@ -103,6 +104,23 @@ TWINS: dict[str, dict[str, Any]] = {
         "for any mass": lambda epsilon: mp.sqrt(2 / mp.pi) * mp.sinh(real(epsilon)),
         "the threshold": score_drift.threshold,
         "of GDP": lambda epsilon: real(epsilon),
+    },
+    "theory.replaced_scores:obligation_replaced": {
+        "nine tenths": lambda *given: replaced_scores.most_when_replaced(*given) * mp.mpf("0.9"),
+        "half of epsilon": lambda epsilon, *given: replaced_scores.most_when_replaced(
+            epsilon / 2, *given
+        ),
+        "no delta": lambda epsilon, delta, q, cap: replaced_scores.most_when_replaced(
+            epsilon, 0, q, cap
+        ),
+        "as from the law without": lambda epsilon, delta, q, cap: (
+            2 * replaced_scores.most_when_replaced(epsilon, delta, q, cap)
+        ),
+    },
+    "theory.replaced_scores:obligation_attained": {
+        "half": lambda epsilon: replaced_scores.replaced_leak(epsilon, Fraction(0), 1) / 2,
+        "from the law without": score_drift.drift,
+        "of a cap": lambda epsilon: replaced_scores.threshold(epsilon, mp.mpf(1)),
     },
     "theory.tracing_bound:obligation_gaussian": {
         "nine tenths": _gaussian(lambda mu: mp.sqrt(mp.sinh(mu**2)) * mp.mpf("0.9"), 2),

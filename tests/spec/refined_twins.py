@@ -10,7 +10,7 @@ import pytest
 
 from dpverify.privacy import Adjacency
 from spec import refined_mean
-from spec.theory import transcript_sums
+from spec.theory import transcript_sums, two_balls
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -33,6 +33,32 @@ REACHES: dict[str, Any] = {
 TWINS: dict[str, dict[str, Any]] = {
     "theory.transcript_sums:obligation_transcript_sum": REACHES,
     "theory.transcript_sums:obligation_drawn_in_sum": REACHES,
+    "theory.two_balls:obligation_two_ball_sum": {
+        "half": lambda small, radius, d, adjacency: (
+            two_balls.reach(small, radius, d, adjacency) / 4
+        ),
+        "a hundredth more": lambda small, radius, d, adjacency: (
+            two_balls.reach(small, radius, d, adjacency) * Fraction(101, 100)
+        ),
+        "the inner sum alone": lambda small, radius, d, adjacency: Fraction(
+            transcript_sums.reach(small, adjacency)
+        ),
+        "adjacencies swapped": lambda small, radius, d, adjacency: two_balls.reach(
+            small, radius, d, _other(adjacency)
+        ),
+    },
+    "theory.two_balls:obligation_noise": {
+        "the inner sum's own": lambda small, radius: (
+            radius**2,
+            2 * radius * small**2 / (radius + small),
+        ),
+        "nothing lost": lambda small, radius: (small**2, small**2),
+    },
+    "theory.two_balls:obligation_shrinking": {
+        "the trace, however few directions": lambda weights: sum(weights, Fraction(0)),
+        "twice as much": lambda weights: 2 * two_balls.shrinkage(weights),
+        "nothing": lambda weights: Fraction(0),
+    },
     "refined_mean:obligation_loss": {"nine tenths": Fraction(9, 10), "double": Fraction(2)},
 }
 
@@ -47,6 +73,11 @@ def scaled(where: Any, name: str, factor: int | Fraction) -> Plant:
 
 
 FAULTS: dict[str, list[Plant]] = {
+    "theory.two_balls:obligation_two_ball_sum": [
+        lambda patch: patch.setattr(two_balls, "clip_to_ball", lambda vector, radius: vector),
+        lambda patch: patch.setattr(two_balls, "weight", lambda radius: 1 + radius),
+        lambda patch: patch.setattr(two_balls, "tilted_reach", lambda small, radius, d: 0),
+    ],
     "theory.transcript_sums:obligation_drawn_in_sum": [
         lambda patch: patch.setattr(transcript_sums, "clip_to_ball", lambda vector, radius: vector),
         lambda patch: patch.setattr(transcript_sums, "weight", lambda radius: 1 + radius),

@@ -30,7 +30,7 @@ from dpverify.grid.coordinates import (
     SideCounts,
     Stretch,
 )
-from dpverify.grid.drawn_in import DrawnInSum
+from dpverify.grid.drawn_in import DrawnInSum, TwoBallSum
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.groups import GroupBuckets, KthLargest
 from dpverify.grid.inner_moments import InnerMoments
@@ -170,6 +170,7 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield WeightedMean(NEAR, SPREAD, near), ONE
         yield MovingSum(PLANE, SPREAD, near, where), TWO
         yield DrawnInSum(PLANE, SPREAD, near, where), TWO
+        yield TwoBallSum(PLANE, SPREAD, near, where, Fraction(1, 2)), TWO
         yield PairRungs(NEAR, 2, 3, near, 7), ONE
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
         yield InnerMoments(PLANE, SPREAD, near, where, where, 1, 9), TWO
