@@ -134,7 +134,10 @@ class Law:
         known = None if self.latent else dict[Hashable, Any]()
         batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
-        reached[live] = done
+        if len(live) == size:  # then in order, here and below
+            reached.fill(done)
+        else:
+            reached[live] = done
         # nobody scores a single release, and what was remembered is as secret as the data
         return batch if size > 1 else replace(batch, known=None)
 
@@ -332,8 +335,8 @@ class Law:
             if isinstance(element, Gate):
                 passed = self.passes(element, place, batch, live)
                 gate = self._gates[place.path + element.stage, element.reason]
-                stopped = batch.stopped_by[live] == gate
-                stops_here = batch.reached[live] == done
+                stopped = _of(batch.stopped_by, live) == gate
+                stops_here = _of(batch.reached, live) == done
                 total[live[(passed == stopped) | (stopped & ~stops_here)]] = -np.inf
                 live = live[passed & ~stopped]
                 continue
@@ -343,13 +346,18 @@ class Law:
                 continue
             shown = element.declared if isinstance(element, Adaptive) else element
             if isinstance(shown, Stage):
-                missing = batch.reached[live] <= done
-                total[live[missing]] = -np.inf
-                live = live[~missing]
+                missing = _of(batch.reached, live) <= done
+                if missing.any():
+                    total[live[missing]] = -np.inf
+                    live = live[~missing]
             alive: list[Rows] = []
             for built, rows in self._built.of(element, place, batch, live):
                 if isinstance(built, Stage):
-                    total[rows] += self._log_probability(built, place, batch, rows)
+                    own = self._log_probability(built, place, batch, rows)
+                    if len(rows) == len(total):
+                        total += own
+                    else:
+                        total[rows] += own
                     alive.append(rows)
                     continue
                 assert isinstance(built, Part)
@@ -360,9 +368,7 @@ class Law:
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Return which live draws go on: a function of what they have released."""
-        column = batch.values[place.path + gate.stage]
-        if len(live) < len(batch):
-            column = column[live]
+        column = _of(batch.values[place.path + gate.stage], live)
         if column.ndim == 1:  # histograms: flat tuples of keys and counts
             return of_each_tuple(
                 column, lambda h: max(h[1::2], default=0) >= gate.at_least, np.bool_
@@ -382,10 +388,13 @@ class Law:
         before.
         """
         center = self._center(stage, place, batch, rows)
-        released = batch.values[place.path + stage.name]
-        if len(rows) < len(batch):
-            released = released[rows]
+        released = _of(batch.values[place.path + stage.name], rows)
         return stage.noise.log_probability(released, center)
+
+
+def _of(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    """Return these rows of a batch's column: itself where they are all, which are in order."""
+    return column if len(rows) == len(column) else column[rows]
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:
