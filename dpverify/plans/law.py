@@ -333,12 +333,7 @@ class Law:
             if isinstance(element, Unless):
                 continue
             if isinstance(element, Gate):
-                passed = self.passes(element, place, batch, live)
-                gate = self._gates[place.path + element.stage, element.reason]
-                stopped = _of(batch.stopped_by, live) == gate
-                stops_here = _of(batch.reached, live) == done
-                total[live[(passed == stopped) | (stopped & ~stops_here)]] = -np.inf
-                live = live[passed & ~stopped]
+                live = self._gate_scored(element, place, batch, live, done, total)
                 continue
             if isinstance(element, Blocks):
                 for inner in self._blocks_in(element, place):
@@ -346,18 +341,11 @@ class Law:
                 continue
             shown = element.declared if isinstance(element, Adaptive) else element
             if isinstance(shown, Stage):
-                missing = _of(batch.reached, live) <= done
-                if missing.any():
-                    total[live[missing]] = -np.inf
-                    live = live[~missing]
+                live = _those(_of(batch.reached, live) > done, live, total)
             alive: list[Rows] = []
             for built, rows in self._built.of(element, place, batch, live):
                 if isinstance(built, Stage):
-                    own = self._log_probability(built, place, batch, rows)
-                    if len(rows) == len(total):
-                        total += own
-                    else:
-                        total[rows] += own
+                    _add(total, rows, self._log_probability(built, place, batch, rows))
                     alive.append(rows)
                     continue
                 assert isinstance(built, Part)
@@ -365,6 +353,26 @@ class Law:
             done += 1 if isinstance(element, Stage) else number_of_stages((element,))
             live = alive[0] if len(alive) == 1 else np.sort(np.concatenate([live[:0], *alive]))
         return live, done
+
+    def _gate_scored(
+        self,
+        gate: Gate,
+        place: Place,
+        batch: Transcripts,
+        live: Rows,
+        done: int,
+        total: LogProbabilities,
+    ) -> Rows:
+        """Return the draws that went on where a gate lets them pass; the others' end is scored."""
+        passed = self.passes(gate, place, batch, live)
+        stopped = _of(batch.stopped_by, live) == self._gates[place.path + gate.stage, gate.reason]
+        went_on = passed & ~stopped
+        if went_on.all():
+            return live
+        ended = ~passed & stopped & (_of(batch.reached, live) == done)
+        _those(went_on | ended, live, total)
+        others: Rows = live[went_on]
+        return others
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Return which live draws go on: a function of what they have released."""
@@ -395,6 +403,21 @@ class Law:
 def _of(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
     """Return these rows of a batch's column: itself where they are all, which are in order."""
     return column if len(rows) == len(column) else column[rows]
+
+
+def _those(possible: NDArray[np.bool_], live: Rows, total: LogProbabilities) -> Rows:
+    """Return the live draws that are possible; the others get the log-probability -inf."""
+    if possible.all():
+        return live
+    total[live[~possible]] = -np.inf
+    return live[possible]
+
+
+def _add(total: LogProbabilities, rows: Rows, own: LogProbabilities) -> None:
+    if len(rows) == len(total):
+        total += own
+    else:
+        total[rows] += own
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:
