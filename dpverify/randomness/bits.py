@@ -125,13 +125,13 @@ class Bits(ABC):
         """
         if len(numerators) and int(numerators.max()) > denominator:
             raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
-        k, odd = 1, np.empty(len(numerators), dtype=np.bool_)
+        k, odd = 1, np.ones(len(numerators), dtype=np.bool_)
         running, left = np.arange(len(numerators)), numerators
         while len(running):
-            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
-            succeeded = self.bernoulli(left, denominator * k)
+            succeeded = self.bernoulli(left, denominator * k).nonzero()[0]
             running, left = running[succeeded], left[succeeded]
             k += 1
+            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
         return odd
 
     def noise(self, law: NoiseLaw, size: int) -> IntArray:
@@ -153,7 +153,7 @@ class Bits(ABC):
             if again.dtype != values.dtype:  # one of the two needed more than 63 bits
                 values = values.astype(object)
             values[pending] = again
-            pending = pending[~accepted]
+            pending = pending[(~accepted).nonzero()[0]]
         return values
 
     def _integers(self, bits: int, count: int) -> IntArray:
