@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.masks import different
 
 _HALF = 0.4999  # below 1/2 by more than these comparisons round
+_SEVERAL = 8
 
 
 def rounded_multiples(
@@ -34,11 +36,16 @@ def rounded_multiples(
     rounded: Integers = np.zeros(values.shape, np.int64)
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
-        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
-        here = slice(None) if len(left) == len(values) else left
-        nearest, sure = _nearest(values[here], ratio[rows[here]])
-        rounded[here] = nearest
-        left = left[~sure]
+        every = len(left) == len(values)
+        used, own = different(rows if every else rows[left])
+        some = (factors[k] for k in used.tolist())
+        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in some], kind)
+        nearest, sure = _nearest(values if every else values[left], ratio[own])
+        if every:
+            rounded = nearest
+        else:
+            rounded[left] = nearest
+        left = left[(~sure).nonzero()[0]]
         if not len(left):
             return rounded
     exact = _by_integers(values[left], factors, rows[left])
@@ -63,15 +70,36 @@ def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> I
 def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the nearest integers of each row times its ratio, in the ratio's type, and in
     which rows all are sure.
+
+    How near a product is, and its size, are told in short floats: rounded by a part in 2^53, for
+    which the bounds leave room.
     """
     product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
+    size = np.abs(product.astype(np.float64, copy=False))
+    off = 8 * float(np.finfo(ratio.dtype).eps) * size
+    if not (off < _HALF).any():
+        return np.zeros(values.shape, np.int64), np.zeros(len(values), np.bool_)
     nearest = np.rint(product)
-    size = np.abs(product)
-    sure = np.abs(product - nearest) + 8 * np.finfo(ratio.dtype).eps * size < _HALF
+    product -= nearest
+    off += np.abs(product.astype(np.float64, copy=False))
+    sure = off < _HALF
     sure &= size < WORD
     if not sure.all():
         nearest = np.where(sure, nearest, 0)
-    return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
+        return nearest.astype(np.int64), _all_in(sure.reshape(len(values), -1))
+    return nearest.astype(np.int64), np.ones(len(values), np.bool_)
+
+
+def _all_in(sure: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return in which rows all are. A few columns are looked at one by one, which takes less
+    time.
+    """
+    if not 0 < sure.shape[1] < _SEVERAL:
+        return np.asarray(sure.all(axis=1))
+    rows = sure[:, 0]
+    for j in range(1, sure.shape[1]):
+        rows = rows & sure[:, j]
+    return rows
 
 
 def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
