@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest, matmul, squared_distances
 
+SEVERAL = 8
+"""Number of columns from which on NumPy looks at whole rows in less time than at each column."""
 _BLOCK = 1 << 21  # numbers that are held at a time
 _SHORT = 1 << 12  # flags for so many integers cost nothing
 _DENSE = 4  # flags for so many integers an entry cost less than sorting
@@ -36,6 +38,20 @@ def different(column: Integers) -> tuple[Integers, NDArray[np.intp]]:
     there = np.zeros(span, np.bool_)
     there[moved] = True
     return np.flatnonzero(there) + least, (np.cumsum(there) - 1)[moved]
+
+
+def in_all(places: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where the last axis is true all along.
+
+    A few places are looked at one by one, as NumPy takes long over each short row.
+    """
+    width = places.shape[-1]
+    if not 0 < width < SEVERAL:
+        return np.asarray(places.all(axis=-1))
+    rows = places[..., 0].copy()
+    for j in range(1, width):
+        rows &= places[..., j]
+    return rows
 
 
 def cut(values: NDArray[np.intp], places: NDArray[np.intp]) -> list[NDArray[np.intp]]:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest
-from dpverify.grid.masks import different
+from dpverify.grid.masks import different, in_all
 
 _HALF = 0.4999  # below 1/2 by more than these comparisons round
-_SEVERAL = 8
 
 
 def rounded_multiples(
@@ -56,7 +55,7 @@ def rounded_multiples(
 
 def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
     """Round Python integers: rows that fit words as words, the others by integers."""
-    fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
+    fit = in_all(((values < WORD) & (values > -WORD)).reshape(len(values), -1))
     if not fit.any():
         return _by_integers(values, factors, rows)
     words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
@@ -86,20 +85,8 @@ def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[n
     sure &= size < WORD
     if not sure.all():
         nearest = np.where(sure, nearest, 0)
-        return nearest.astype(np.int64), _all_in(sure.reshape(len(values), -1))
+        return nearest.astype(np.int64), in_all(sure.reshape(len(values), -1))
     return nearest.astype(np.int64), np.ones(len(values), np.bool_)
-
-
-def _all_in(sure: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return in which rows all are. A few columns are looked at one by one, which takes less
-    time.
-    """
-    if not 0 < sure.shape[1] < _SEVERAL:
-        return np.asarray(sure.all(axis=1))
-    rows = sure[:, 0]
-    for j in range(1, sure.shape[1]):
-        rows = rows & sure[:, j]
-    return rows
 
 
 def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
