@@ -104,6 +104,40 @@ def _short(factor: Fraction) -> bool:
     return max(factor.numerator, factor.denominator) < 1 << 512
 
 
+def rounded_ratios(
+    above: Integers, below: Integers, factor: Fraction, plus: Fraction = Fraction(0)
+) -> Integers:
+    """Return above / below times a positive factor, and ``plus``, rounded to the nearest integers,
+    ties to even, exactly; below > 0.
+
+    In floats where they are sure: with e their epsilon, the five numbers, two quotients, the
+    product and the sum are rounded by e / 2 of themselves each, so the sum is off by less than
+    5 e of the sizes of product and ``plus``.
+    """
+    sizes, rounded = np.zeros(above.shape), np.zeros(above.shape, np.int64)
+    sure = np.zeros(above.shape, np.bool_)
+    if object not in (above.dtype, below.dtype) and _short(factor) and _short(abs(plus)):
+        product = above / below * (factor.numerator / factor.denominator)
+        shift = plus.numerator / plus.denominator
+        sizes = np.abs(product) + abs(shift)
+        product += shift
+        nearest = np.rint(product)
+        sure = np.abs(product - nearest) + 8 * np.finfo(np.float64).eps * sizes < _HALF
+        sure &= sizes < WORD
+        rounded = np.where(sure, nearest, 0).astype(np.int64)
+    left = (~sure).nonzero()[0]
+    if not len(left):
+        return rounded
+    ones = below[left].astype(object) * (factor.denominator * plus.denominator)
+    own = above[left].astype(object) * (factor.numerator * plus.denominator)
+    own += below[left].astype(object) * (factor.denominator * plus.numerator)
+    exact = rounded_quotients(own, ones)
+    if largest(exact) >= WORD:
+        rounded = rounded.astype(object)
+    rounded[left] = exact
+    return rounded
+
+
 def rounded_quotients(above: Integers, below: Integers) -> Integers:
     """Round above / below to the nearest integer, ties to even; below > 0, Python integers."""
     quotients = above // below

@@ -31,7 +31,7 @@ from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
 from dpverify.grid.masks import Row, rows_once
-from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.rounding import rounded_ratios
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.plans import (
     UNIT,
@@ -294,22 +294,14 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         """Return the warm moments, rounded to the nearest 1/64, shape (size, 2); -1 and -1 where
         there is no positive number.
         """
-        values, query = before[WARM].astype(object), self._query(WARM)
-        first, second = values[:, 0], values[:, 1]
-        if self._counts():
-            number, top, base = values[:, 2], query.weight, 1
-        else:
-            scale = self._scale(WARM) / UNIT
-            number, top, base = (
-                before[COUNT][:, 0].astype(object),
-                scale.numerator,
-                scale.denominator,
-            )
+        values, query = before[WARM], self._query(WARM)
+        per = _PARTS * (Fraction(query.weight) if self._counts() else self._scale(WARM) / UNIT)
+        number = values[:, 2] if self._counts() else before[COUNT][:, 0]
         good = np.asarray(number > 0, np.bool_)
-        below = np.where(good, number, 1) * base
-        lead = rounded_quotients(first * (top * _PARTS), below * (query.linear * GRAIN))
-        own = second * (top * _PARTS) + below * (query.square * query.offset * _PARTS)
-        trail = rounded_quotients(own, below * (query.square * GRAIN**2))
+        below = np.where(good, number, 1)
+        lead = rounded_ratios(values[:, 0], below, per / (query.linear * GRAIN))
+        offset = Fraction(query.offset * _PARTS, GRAIN**2)
+        trail = rounded_ratios(values[:, 1], below, per / (query.square * GRAIN**2), offset)
         turn, edge = round(_WARM.turn * _PARTS), round(_WARM.edge**2 * _PARTS)
         both = np.stack([np.clip(lead, -turn, turn), np.clip(trail, 0, edge)], axis=1)
         both[~good] = -1
