@@ -185,7 +185,7 @@ class Law:
                 continue
             for inner, some in self._inside(built, place, rows, bits):
                 alive.append(self._run(inner, batch, some, done, bits)[0])
-        return alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
+        return _joined(alive, live)
 
     def _release(
         self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
@@ -351,7 +351,7 @@ class Law:
                 assert isinstance(built, Part)
                 alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
             done += 1 if isinstance(element, Stage) else number_of_stages((element,))
-            live = alive[0] if len(alive) == 1 else np.sort(np.concatenate([live[:0], *alive]))
+            live = _joined(alive, live)
         return live, done
 
     def _gate_scored(
@@ -411,6 +411,18 @@ def _those(possible: NDArray[np.bool_], live: Rows, total: LogProbabilities) -> 
         return live
     total[live[~possible]] = -np.inf
     return live[possible]
+
+
+def _joined(alive: list[Rows], live: Rows) -> Rows:
+    """Return in order those of the live draws that are alive, each in one of these parts."""
+    if len(alive) == 1:
+        return alive[0]
+    if sum(map(len, alive)) == len(live):
+        return live
+    there = np.zeros(int(live[-1]) + 1, np.bool_)
+    for rows in alive:
+        there[rows] = True
+    return np.flatnonzero(there)
 
 
 def _add(total: LogProbabilities, rows: Rows, own: LogProbabilities) -> None:
