@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from dpverify.grid import Query
 from dpverify.grid.tables import ColumnScores, QuantileScores
@@ -89,7 +88,7 @@ class QuantileChoice(Noise):
         rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
         filled = sizes > 0
-        normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
+        normalizer = _log_sum(weights[filled], sizes[filled].astype(np.float64))
         cells = outputs[:, 0]
         log_masses = weights[np.searchsorted(starts, cells, side="right") - 1] - normalizer
         inside = (cells >= self.lower) & (cells <= self.upper)
@@ -119,14 +118,28 @@ class QuantileChoice(Noise):
         group.
         """
         cells = center[0]
-        counted = np.flatnonzero(np.diff(cells, prepend=self.lower - 1, append=self.upper + 1))
-        records = cells[counted[:-1]]
-        inner = np.stack([records, records + 1], axis=1).ravel()
-        starts = np.concatenate([[self.lower], inner]).astype(np.int64)
-        sizes = np.diff(np.append(starts, self.upper + 1))
+        new = np.ones(len(cells) + 1, np.bool_)  # the end is counted with the last record
+        np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
+        counted = np.flatnonzero(new)
+        starts = np.empty(2 * len(counted), np.int64)
+        starts[0], starts[-1] = self.lower, self.upper + 1
+        starts[1:-1:2] = cells[counted[:-1]]
+        starts[2:-1:2] = starts[1:-1:2] + 1
+        starts, sizes = starts[:-1], starts[1:] - starts[:-1]
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
         # ranks[i] is the number of records before group i, ranks[i + 1] includes those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
+
+
+def _log_sum(exponents: LogProbabilities, counts: LogProbabilities) -> float:
+    """Compute ln of the sum of counts times e^exponent; counts > 0. The largest terms are kept
+    apart, for precision.
+    """
+    most = exponents.max()
+    largest = exponents == most
+    multiple = (counts * largest).sum()
+    others = (counts * np.exp(np.where(largest, -np.inf, exponents) - most)).sum()
+    return float(np.log1p(others / multiple) + np.log(multiple) + most)
 
 
 Grid = tuple[int, int, int, int]
