@@ -36,8 +36,10 @@ def rounded_multiples(
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
         every = len(left) == len(values)
-        used, own = different(rows if every else rows[left])
-        some = (factors[k] for k in used.tolist())
+        own, some = rows if every else rows[left], factors
+        if len(some) > 1 and not every:  # few of them are left
+            used, own = different(own)
+            some = [factors[k] for k in used.tolist()]
         ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in some], kind)
         nearest, sure = _nearest(values if every else values[left], ratio[own])
         if every:

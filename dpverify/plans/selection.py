@@ -60,7 +60,7 @@ class QuantileChoice(Noise):
         starts, sizes, scores = self._groups(center)
         groups = bits.noise(Choice(scores, 1 / self.scale, sizes, weights), size)
         cells = np.zeros(size, dtype=np.int64)
-        for group in np.unique(groups):
+        for group in np.flatnonzero(np.bincount(groups)):
             rows = np.flatnonzero(groups == group)
             cells[rows] = starts[group] + bits.below(int(sizes[group]), len(rows))
         return cells[:, np.newaxis]
