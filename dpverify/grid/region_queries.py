@@ -257,9 +257,9 @@ def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
         return moved
     clipped = np.empty_like(moved)
     for radius in np.unique(radii).tolist():
-        some = radii == radius
+        some = np.flatnonzero(radii == radius)
         flat = moved[some].reshape(-1, moved.shape[2])
-        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(clipped[some].shape)
+        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(-1, *moved.shape[1:])
     return clipped
 
 
