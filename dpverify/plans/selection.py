@@ -24,6 +24,9 @@ from dpverify.randomness.weights import Weights
 
 _STEEPEST = Fraction(10**300)
 
+Groups = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""First cell, number of cells and score of each group of cells of one score, in order."""
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class QuantileChoice(Noise):
@@ -54,10 +57,11 @@ class QuantileChoice(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly (dpverify.randomness.choice), shape (size, 1)."""
-        return self._drawn(bits, center, size, None)
+        return self.drawn(bits, self.groups(center), size, None)
 
-    def _drawn(self, bits: Bits, center: IntArray, size: int, weights: Weights | None) -> IntArray:
-        starts, sizes, scores = self._groups(center)
+    def drawn(self, bits: Bits, about: Groups, size: int, weights: Weights | None) -> IntArray:
+        """Draw from the records' groups, shape (size, 1); weights: of these scores and others."""
+        starts, sizes, scores = about
         groups = bits.noise(Choice(scores, 1 / self.scale, sizes, weights), size)
         cells = np.zeros(size, dtype=np.int64)
         for group in np.flatnonzero(np.bincount(groups)):
@@ -84,7 +88,7 @@ class QuantileChoice(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64."""
-        starts, sizes, scores = self._groups(center)
+        starts, sizes, scores = self.groups(center)
         rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
         filled = sizes > 0
@@ -108,10 +112,8 @@ class QuantileChoice(Noise):
         """Return a choice of a scale so small that only cells of the least score are left."""
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
-    def _groups(
-        self, center: IntArray
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first cell, number of cells and score of each group, in order.
+    def groups(self, center: IntArray) -> Groups:
+        """Return the groups of cells of one score about these records, in order.
 
         They are in turn a stretch without records, which may be empty, and a record's cell; the
         first and the last are stretches. The last that starts at or before a cell is the cell's
@@ -129,6 +131,11 @@ class QuantileChoice(Noise):
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
         # ranks[i] is the number of records before group i, ranks[i + 1] includes those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
+
+
+def weights_of(groups: list[Groups], scale: Fraction) -> Weights:
+    """Enclose the weights of all of these groups at one scale, each weight once."""
+    return Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / scale)
 
 
 def _log_sum(exponents: LogProbabilities, counts: LogProbabilities) -> float:
@@ -167,10 +174,11 @@ class QuantileChoices(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly, shape (size, choices)."""
-        choices = [(one, center[k : k + 1]) for k, one in enumerate(self._choices())]
-        groups = (one._groups(row) for one, row in choices)
-        weights = Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / self.scale)
-        columns = [one._drawn(bits, row, size, weights) for one, row in choices]
+        choices = self._choices()
+        groups = [one.groups(center[k : k + 1]) for k, one in enumerate(choices)]
+        weights = weights_of(groups, self.scale)
+        each = zip(choices, groups, strict=True)
+        columns = [one.drawn(bits, about, size, weights) for one, about in each]
         return np.concatenate(columns, axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
