@@ -56,7 +56,7 @@ class RoundedGaussian(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
-        sigma = to_float(min(self.scale, Fraction(10**300)))
+        sigma = min(to_float(self.scale), 1e300)
         if sigma > _SMOOTH:
             return summed(partial(_densities, sigma), outputs, center)
         return summed(partial(_cells, sigma), outputs, center)
