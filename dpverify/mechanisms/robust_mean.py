@@ -286,7 +286,7 @@ class RobustMean(RobustRegions):
         if not math.isfinite(core.expected_noise(n)):
             return math.inf
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-        radius = balls(core, share, [n - core.shift])[0][1]
+        ((_, radius),) = balls(core, share, [((AGREEMENT, n - core.shift),)])
         noise = min(to_float(self._sum().unit(radius)), MOST) / self._response(radius, radius)
         return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
 
