@@ -31,14 +31,14 @@ class _GapsAlike(QuantileChoice):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw a gap, then one of its cells."""
-        starts, sizes, scores = self._groups(center)
+        starts, sizes, scores = self.groups(center)
         filled = np.flatnonzero(sizes)
         gaps = filled[Choice(scores[filled].tolist(), 1 / self.scale).draw(bits, size)]
         return self._within(bits, starts, sizes, gaps)[:, np.newaxis]
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Divide the gap's probability by its number of cells."""
-        starts, sizes, scores = self._groups(center)
+        starts, sizes, scores = self.groups(center)
         filled = sizes > 0
         weights = np.where(filled, np.exp(-scores / float(self.scale)), 0.0)
         places = _places(starts, outputs)
@@ -68,14 +68,14 @@ class _StepsFromARecord(QuantileChoice):
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Add up the cells of a step; the last step of a gap may be shorter."""
         own = QuantileChoice.log_probability(self, outputs, center)
-        starts, sizes, _ = self._groups(center)
+        starts, sizes, _ = self.groups(center)
         place = _places(starts, outputs)
         left = starts[place] + sizes[place] - outputs[:, 0]
         together = own + np.log(np.minimum(left, _STEP))
         return np.where(self._beyond(outputs, center)[:, 0] == 0, together, -np.inf)
 
     def _beyond(self, cells: IntArray, center: IntArray) -> IntArray:
-        starts, _, _ = self._groups(center)
+        starts, _, _ = self.groups(center)
         beyond: IntArray = (cells - starts[_places(starts, cells)][:, np.newaxis]) % _STEP
         return beyond
 

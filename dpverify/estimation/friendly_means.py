@@ -5,7 +5,7 @@ a released center.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -254,21 +254,24 @@ def nearness_of(deviations: Numbers, radius: Fraction) -> Nearness:
     return by_column(tuple(1 / s for s in deviations), radius)
 
 
-def balls(core: WeightedCoreMean, share: Fraction, agreed: list[int]) -> list[tuple[Fraction, int]]:
+def balls(
+    core: CoreMean, share: Fraction, released: Iterable[Numbered]
+) -> list[tuple[Fraction, int]]:
     """Return a center's unit in cells and the radius of the ball about it after each of these
-    released agreements.
+    released numbers.
     """
     known = _known_balls(core, share)
     if len(known) > _MOST_KNOWN:
         known.clear()
-    for one in agreed:
+    each = list(released)
+    for one in each:
         if one not in known:
-            noise, radius = ball_after(core, share, ((AGREEMENT, one),))
+            noise, radius = ball_after(core, share, one)
             known[one] = noise / UNIT, radius
-    return [known[one] for one in agreed]
+    return [known[one] for one in each]
 
 
 @lru_cache(maxsize=16)
-def _known_balls(core: WeightedCoreMean, share: Fraction) -> dict[int, tuple[Fraction, int]]:
+def _known_balls(core: CoreMean, share: Fraction) -> dict[Numbered, tuple[Fraction, int]]:
     """Return the cache of ``balls``, which fills it."""
     return {}

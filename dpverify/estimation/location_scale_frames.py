@@ -21,7 +21,7 @@ from dpverify.families import LocationScaleFamily
 from dpverify.families.fitting import Near, fitted
 from dpverify.families.location_scale import Interval, Moments
 from dpverify.grid.linear import Integers
-from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.rounding import rounded_ratios
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import Outside
 from dpverify.privacy import Adjacency
@@ -238,13 +238,12 @@ def rounded_moments(
     """
     numbers = values[:, 2] if public is None else public
     known = in_units(numbers, per / query.weight if public is None else Fraction(1))
-    numbers, sums = numbers.astype(object), values.astype(object)
-    top, base = (query.weight, 1) if public is None else (per.numerator, per.denominator)
     good = np.asarray(numbers > 0, np.bool_) & (2 * known >= least)
-    below = np.where(good, numbers, 1) * base
-    first = rounded_quotients(sums[:, 0] * (top * PARTS), below * (query.linear * query.cells))
-    own = sums[:, 1] * (top * PARTS) + below * (query.square * query.offset * PARTS)
-    second = rounded_quotients(own, below * (query.square * query.cells**2))
+    below = np.where(good, numbers, 1)
+    own = PARTS * (Fraction(query.weight) if public is None else per)
+    first = rounded_ratios(values[:, 0], below, own / (query.linear * query.cells))
+    offset = Fraction(query.offset * PARTS, query.cells**2)
+    second = rounded_ratios(values[:, 1], below, own / (query.square * query.cells**2), offset)
     turn = query.turn * PARTS // query.cells
     both = np.stack([np.clip(first, -turn, turn), np.clip(second, 0, PARTS)])
     both[:, ~good] = -2 * PARTS

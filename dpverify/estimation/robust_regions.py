@@ -116,7 +116,7 @@ class RobustRegions(RobustParameters):
         """
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
         agreed, which = different(batch[AGREEMENT][:, 0])
-        known = balls(self.core(), share, agreed.tolist())
+        known = balls(self.core(), share, (((AGREEMENT, one),) for one in agreed.tolist()))
         return [unit for unit, _ in known], np.array([r for _, r in known], np.int64)[which], which
 
     def _along(self, batch: Transcripts) -> Integers:

@@ -21,7 +21,7 @@ from dpverify.grid import Count
 from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row
+from dpverify.grid.masks import Row, different, rows_once
 from dpverify.grid.steps import StepSums, moved_squared, number_of_records
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.plans import (
@@ -194,13 +194,13 @@ class SteppedMean(Mechanism[Found], Generic[Found]):
     def _frame(self, before: Transcripts) -> Integers:
         """Return where the search ended, and the quarter octave of the number, shape (size, 2)."""
         search = self.search()
-        nodes = search.nodes(search.steps)(before)[:, 0]
-        middles = [search.middles((node,))[0] for node in nodes.tolist()]
+        nodes, which = different(search.nodes(search.steps)(before)[:, 0])
+        middles = np.array(search.middles(nodes.tolist()), np.int64)[which]
         known = octaves(np.clip(self._numbers(before), self.least(), 1e18))
-        return np.stack([np.array(middles, np.int64), known], axis=1)
+        return np.stack([middles, known], axis=1)
 
     def edges(self, before: Transcripts) -> tuple[Floats, Integers]:
         """Return rows of edges of steps, and which of them each draw has."""
-        frames, which = np.unique(self._frame(before), axis=0, return_inverse=True)
+        frames, which = rows_once(self._frame(before))
         rows = [self.edges_of(middle, octave) for middle, octave in frames.tolist()]
-        return np.array(rows), which.reshape(-1)
+        return np.array(rows), which

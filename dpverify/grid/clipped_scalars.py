@@ -12,6 +12,7 @@ import numpy as np
 
 from dpverify.grid.cells import quantize
 from dpverify.grid.linear import WORD, Integers
+from dpverify.grid.masks import rows_once
 from dpverify.grid.queries import UNCLIPPED, Query
 from dpverify.grid.records import Records
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
@@ -128,10 +129,10 @@ class ClippedMoments(VectorQuery):
                 f"frames {frames.dtype}{frames.shape} were released for {len(before)} draws; "
                 "give two integers for each."
             )
-        unique, which = np.unique(frames, axis=0, return_inverse=True)
+        unique, which = rows_once(frames)
         sums = [self._sums(int(m), int(level), view) for m, level in unique.tolist()]
         kind = np.int64 if self.largest(len(view)) < WORD else object
-        return np.asarray(np.array(sums, kind)[which.reshape(-1)])
+        return np.asarray(np.array(sums, kind)[which])
 
     def _sums(self, middle: int, level: int, view: View) -> list[int]:
         if not (abs(middle) <= OUTER_BOX and 0 <= level <= MOST_LEVEL):

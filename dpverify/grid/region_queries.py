@@ -15,7 +15,7 @@ import numpy as np
 
 from dpverify.grid.image_view import Images
 from dpverify.grid.linear import WORD, Integers, largest, matmul
-from dpverify.grid.masks import different, each_once
+from dpverify.grid.masks import SEVERAL, different, each_once, in_all
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.queries import Query
 from dpverify.grid.rounding import rounded_multiples
@@ -219,9 +219,9 @@ class SlabSum(MovingSum):
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
         for rows, moved, often in in_balls(images, points, radii):
             off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
-            chosen = often * (off <= halves[rows]).all(axis=2)
+            chosen = often * in_all(off <= halves[rows])
             if self.box is not None:
-                chosen *= (np.abs(moved) <= self.box(before)[rows, np.newaxis]).all(axis=2)
+                chosen *= in_all(np.abs(moved) <= self.box(before)[rows, np.newaxis])
             own = drawn_in(moved, radii[rows], self.drawn)
             kept = own if fits(int(radii[rows].max()), often) else own.astype(object)
             sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
@@ -257,9 +257,9 @@ def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
         return moved
     clipped = np.empty_like(moved)
     for radius in np.unique(radii).tolist():
-        some = radii == radius
+        some = np.flatnonzero(radii == radius)
         flat = moved[some].reshape(-1, moved.shape[2])
-        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(clipped[some].shape)
+        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(-1, *moved.shape[1:])
     return clipped
 
 
@@ -308,11 +308,22 @@ def in_balls(
         rows = slice(start, start + step)
         moved = vectors - points[rows, np.newaxis]
         within = radii[rows, np.newaxis]
-        inside = (np.abs(moved) <= within[..., np.newaxis]).all(axis=2)
+        inside = in_all(np.abs(moved) <= within[..., np.newaxis])
         if points.shape[1] > 1:  # the box about the ball is more than the ball
-            squares = (np.where(inside[..., np.newaxis], moved, 0).astype(kind) ** 2).sum(axis=2)
-            inside &= squares <= within.astype(kind) ** 2
-        yield rows, np.where(inside[..., np.newaxis], moved, 0), inside * counts
+            moved *= inside[..., np.newaxis]
+            inside &= _squares(moved.astype(kind, copy=False)) <= within.astype(kind) ** 2
+        moved *= inside[..., np.newaxis]
+        yield rows, moved, inside * counts
+
+
+def _squares(vectors: Integers) -> Integers:
+    """Return the squared length of each vector along the last axis, by coordinate if it has few."""
+    if vectors.shape[-1] >= SEVERAL:
+        return np.asarray((vectors**2).sum(axis=-1))
+    squares: Integers = vectors[..., 0] ** 2
+    for j in range(1, vectors.shape[-1]):
+        squares += vectors[..., j] ** 2
+    return squares
 
 
 def fits(most: int, often: Integers) -> bool:

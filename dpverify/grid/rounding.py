@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.grid.linear import WORD, Integers, largest
+from dpverify.grid.masks import different, in_all
 
 _HALF = 0.4999  # below 1/2 by more than these comparisons round
 
@@ -34,11 +35,18 @@ def rounded_multiples(
     rounded: Integers = np.zeros(values.shape, np.int64)
     left = np.arange(len(values))
     for kind in (np.float64, np.longdouble):
-        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in factors], kind)
-        here = slice(None) if len(left) == len(values) else left
-        nearest, sure = _nearest(values[here], ratio[rows[here]])
-        rounded[here] = nearest
-        left = left[~sure]
+        every = len(left) == len(values)
+        own, some = rows if every else rows[left], factors
+        if len(some) > 1 and not every:  # few of them are left
+            used, own = different(own)
+            some = [factors[k] for k in used.tolist()]
+        ratio = np.array([kind(f.numerator) / kind(f.denominator) for f in some], kind)
+        nearest, sure = _nearest(values if every else values[left], ratio[own])
+        if every:
+            rounded = nearest
+        else:
+            rounded[left] = nearest
+        left = left[(~sure).nonzero()[0]]
         if not len(left):
             return rounded
     exact = _by_integers(values[left], factors, rows[left])
@@ -49,7 +57,7 @@ def rounded_multiples(
 
 def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
     """Round Python integers: rows that fit words as words, the others by integers."""
-    fit = ((values < WORD) & (values > -WORD)).reshape(len(values), -1).all(axis=1)
+    fit = in_all(((values < WORD) & (values > -WORD)).reshape(len(values), -1))
     if not fit.any():
         return _by_integers(values, factors, rows)
     words = rounded_multiples(values[fit].astype(np.int64), factors, rows[fit])
@@ -63,15 +71,24 @@ def _by_kind(values: Integers, factors: Sequence[Fraction], rows: Integers) -> I
 def _nearest(values: Integers, ratio: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the nearest integers of each row times its ratio, in the ratio's type, and in
     which rows all are sure.
+
+    How near a product is, and its size, are told in short floats: rounded by a part in 2^53, for
+    which the bounds leave room.
     """
     product = values * ratio.reshape(-1, *(1,) * (values.ndim - 1))
+    size = np.abs(product.astype(np.float64, copy=False))
+    off = 8 * float(np.finfo(ratio.dtype).eps) * size
+    if not (off < _HALF).any():
+        return np.zeros(values.shape, np.int64), np.zeros(len(values), np.bool_)
     nearest = np.rint(product)
-    size = np.abs(product)
-    sure = np.abs(product - nearest) + 8 * np.finfo(ratio.dtype).eps * size < _HALF
+    product -= nearest
+    off += np.abs(product.astype(np.float64, copy=False))
+    sure = off < _HALF
     sure &= size < WORD
     if not sure.all():
         nearest = np.where(sure, nearest, 0)
-    return nearest.astype(np.int64), sure.reshape(len(values), -1).all(axis=1)
+        return nearest.astype(np.int64), in_all(sure.reshape(len(values), -1))
+    return nearest.astype(np.int64), np.ones(len(values), np.bool_)
 
 
 def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) -> Integers:
@@ -87,6 +104,40 @@ def _by_integers(values: Integers, factors: Sequence[Fraction], rows: Integers) 
 def _short(factor: Fraction) -> bool:
     """Return whether both numbers are far from the ends of the floats."""
     return max(factor.numerator, factor.denominator) < 1 << 512
+
+
+def rounded_ratios(
+    above: Integers, below: Integers, factor: Fraction, plus: Fraction = Fraction(0)
+) -> Integers:
+    """Return above / below times a positive factor, and ``plus``, rounded to the nearest integers,
+    ties to even, exactly; below > 0.
+
+    In floats where they are sure: with e their epsilon, the five numbers, two quotients, the
+    product and the sum are rounded by e / 2 of themselves each, so the sum is off by less than
+    5 e of the sizes of product and ``plus``.
+    """
+    sizes, rounded = np.zeros(above.shape), np.zeros(above.shape, np.int64)
+    sure = np.zeros(above.shape, np.bool_)
+    if object not in (above.dtype, below.dtype) and _short(factor) and _short(abs(plus)):
+        product = above / below * (factor.numerator / factor.denominator)
+        shift = plus.numerator / plus.denominator
+        sizes = np.abs(product) + abs(shift)
+        product += shift
+        nearest = np.rint(product)
+        sure = np.abs(product - nearest) + 8 * np.finfo(np.float64).eps * sizes < _HALF
+        sure &= sizes < WORD
+        rounded = np.where(sure, nearest, 0).astype(np.int64)
+    left = (~sure).nonzero()[0]
+    if not len(left):
+        return rounded
+    ones = below[left].astype(object) * (factor.denominator * plus.denominator)
+    own = above[left].astype(object) * (factor.numerator * plus.denominator)
+    own += below[left].astype(object) * (factor.denominator * plus.numerator)
+    exact = rounded_quotients(own, ones)
+    if largest(exact) >= WORD:
+        rounded = rounded.astype(object)
+    rounded[left] = exact
+    return rounded
 
 
 def rounded_quotients(above: Integers, below: Integers) -> Integers:

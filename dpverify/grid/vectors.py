@@ -80,10 +80,10 @@ def clip_to_ball(cells: ArrayLike, radius: int, reach: int | None = None) -> NDA
     inside = inside_ball(rows, radius)
     if inside.all():
         return rows.astype(np.int64)
-    result = np.zeros(rows.shape, np.int64)
-    result[inside] = rows[inside]
-    result[~inside] = _shrunk(rows[~inside], int(radius))
-    return result
+    outside = np.flatnonzero(~inside)
+    result = rows.copy()
+    result[outside] = _shrunk(rows[outside], int(radius))
+    return result.astype(np.int64, copy=False)
 
 
 def onto_sphere(cells: ArrayLike, radius: int) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from dpverify.estimation.rationals import rounded_quotient
 from dpverify.grid import Count
 from dpverify.grid.cells import floor_log2
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row
+from dpverify.grid.masks import Row, rows_once
 from dpverify.grid.pairs import TIE, ClampedSquares, PairOctaves
 from dpverify.grid.queries import ClampedSum, Query
 from dpverify.grid.tables import KeyedCounts
@@ -232,9 +232,9 @@ class HistogramGaussian(Mechanism[NormalEstimate | Degenerate]):
     def centers(self, before: Transcripts) -> Integers:
         """Return the released means to the nearest cell, within their bounds, shape (size, 1)."""
         centers, sums = [], before[MEAN][:, 0].tolist()
-        frame, which = np.unique(frames(before), axis=0, return_inverse=True)
+        frame, which = rows_once(frames(before))
         ends = [(n, bin_ << FINENESS, *self.bounds(n, bin_)) for n, _, bin_ in frame.tolist()]
-        for total, at in zip(sums, which.reshape(-1).tolist(), strict=True):
+        for total, at in zip(sums, which.tolist(), strict=True):
             n, middle, lower, upper = ends[at]
             centers.append(min(max(middle + rounded_quotient(int(total), n), lower), upper))
         return np.array(centers, np.int64)[:, np.newaxis]

@@ -41,7 +41,7 @@ from dpverify.grid import Count
 from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row
+from dpverify.grid.masks import Row, different, rows_once
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.plans import (
@@ -310,8 +310,8 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         """
         ends = []
         for search in self._searched().searches():
-            nodes = search.nodes(search.steps)(before)[:, 0].tolist()
-            ends.append(np.array([search.middles((node,))[0] for node in nodes], np.int64))
+            nodes, which = different(search.nodes(search.steps)(before)[:, 0])
+            ends.append(np.array(search.middles(nodes.tolist()), np.int64)[which])
         if name == MOMENTS:
             query, per = self._query(WARM), self._scale(WARM) / UNIT
             public = None if query.weight else before[COUNT][:, 0]
@@ -319,9 +319,9 @@ class LocationScale(Mechanism[LocationScaleEstimate]):
         return np.stack(ends, axis=1)
 
     def _edges(self, name: Handle, before: Transcripts) -> tuple[Floats, Integers]:
-        rows, which = np.unique(self._rows(name, before), axis=0, return_inverse=True)
+        rows, which = rows_once(self._rows(name, before))
         edges = [self._frames().edges(self._frame(tuple(row))[1]) for row in rows.tolist()]
-        return np.array(edges), which.reshape(-1)
+        return np.array(edges), which
 
     def _released(self, transcript: Transcripts) -> tuple[Floats, float]:
         """Return the last moments of a record, and the number of records that count."""

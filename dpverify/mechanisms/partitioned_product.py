@@ -19,6 +19,7 @@ from dpverify.estimation.fullest_bins import log_ratio
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.products import ProductEstimate
 from dpverify.grid.linear import Integers
+from dpverify.grid.masks import rows_once
 from dpverify.grid.orthants import BitSums, sign_of
 from dpverify.grid.queries import Count
 from dpverify.grid.splits import ByIndex
@@ -184,12 +185,10 @@ class PartitionedProduct(Mechanism[ProductEstimate]):
         if not block:
             return np.zeros((1, self.d), np.int64), np.zeros(len(before), np.intp)
         left, turned = self._left(before, block - 1), self._turned(before)
-        rows, which = np.unique(
-            np.where(left, np.where(turned, -1, 1), 0), axis=0, return_inverse=True
-        )
+        rows, which = rows_once(np.where(left, np.where(turned, -1, 1), 0))
         n = int(before[COUNT][0, 0])
         own = [self._weight(block, int(np.count_nonzero(row)), n) for row in rows]
-        return rows.astype(np.int64) * np.array(own, np.int64)[:, np.newaxis], which.reshape(-1)
+        return rows.astype(np.int64) * np.array(own, np.int64)[:, np.newaxis], which
 
     def _turned(self, before: Transcripts) -> _Mask:
         """Mark the bits that are likelier than their opposites, shape (size, d)."""

@@ -18,6 +18,7 @@ from dpverify.estimation.friendly_means import (
     Filters,
     Numbered,
     ball_after,
+    balls,
     bounded_float,
     check_shared,
     noise_length,
@@ -321,9 +322,8 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         """
         core, share = self.core(), self._share()
         numbers, which = _numbers(batch, tuple(batch.values))
-        known = [ball_after(core, share, one) for one in numbers]
-        factors = [noise / UNIT for noise, _ in known]
-        points = within_reach(rounded_multiples(batch[MEAN], factors, which))
+        known = balls(core, share, numbers)
+        points = within_reach(rounded_multiples(batch[MEAN], [unit for unit, _ in known], which))
         return points, np.array([radius for _, radius in known], np.int64)[which]
 
     def _share(self) -> Fraction:

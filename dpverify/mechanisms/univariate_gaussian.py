@@ -30,8 +30,8 @@ from dpverify.grid.clipped_scalars import GRAIN, LEVELS, MOST_LEVEL, ClippedMome
 from dpverify.grid.coordinates import SideCounts
 from dpverify.grid.joint import least_counted
 from dpverify.grid.linear import Integers
-from dpverify.grid.masks import Row
-from dpverify.grid.rounding import rounded_quotients
+from dpverify.grid.masks import Row, rows_once
+from dpverify.grid.rounding import rounded_ratios
 from dpverify.grid.vector_queries import OneUnit
 from dpverify.plans import (
     UNIT,
@@ -272,10 +272,10 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
             search.nodes(search.steps)(before)[:, 0]
             for search in (self._grid.sides, self._grid.spreads)
         ]
-        pairs, which = np.unique(np.stack(nodes, axis=1), axis=0, return_inverse=True)
+        pairs, which = rows_once(np.stack(nodes, axis=1))
         frames = np.array(
             [(self._median(side), self._level(spread)) for side, spread in pairs.tolist()], np.int64
-        )[which.reshape(-1)]
+        )[which]
         return frames if name == WARM else self._after_warm(frames, before)
 
     def _after_warm(self, frames: Integers, before: Transcripts) -> Integers:
@@ -283,33 +283,25 @@ class UnivariateGaussian(Mechanism[NormalEstimate | Degenerate]):
         positive.
         """
         rows = np.concatenate([frames, self._rounded(before)], axis=1)
-        unique, which = np.unique(rows, axis=0, return_inverse=True)
-        pairs, same = np.unique(unique[:, 2:], axis=0, return_inverse=True)
+        unique, which = rows_once(rows)
+        pairs, same = rows_once(unique[:, 2:])
         moves = moved_frames(pairs, _PARTS, _WARM, _FAR, LEVELS)
-        by = np.stack(moves, axis=1)[same.reshape(-1)].tolist()
+        by = np.stack(moves, axis=1)[same].tolist()
         later = [_moved(*row, *move) for row, move in zip(unique.tolist(), by, strict=True)]
-        return np.array(later, np.int64)[which.reshape(-1)]
+        return np.array(later, np.int64)[which]
 
     def _rounded(self, before: Transcripts) -> Integers:
         """Return the warm moments, rounded to the nearest 1/64, shape (size, 2); -1 and -1 where
         there is no positive number.
         """
-        values, query = before[WARM].astype(object), self._query(WARM)
-        first, second = values[:, 0], values[:, 1]
-        if self._counts():
-            number, top, base = values[:, 2], query.weight, 1
-        else:
-            scale = self._scale(WARM) / UNIT
-            number, top, base = (
-                before[COUNT][:, 0].astype(object),
-                scale.numerator,
-                scale.denominator,
-            )
+        values, query = before[WARM], self._query(WARM)
+        per = _PARTS * (Fraction(query.weight) if self._counts() else self._scale(WARM) / UNIT)
+        number = values[:, 2] if self._counts() else before[COUNT][:, 0]
         good = np.asarray(number > 0, np.bool_)
-        below = np.where(good, number, 1) * base
-        lead = rounded_quotients(first * (top * _PARTS), below * (query.linear * GRAIN))
-        own = second * (top * _PARTS) + below * (query.square * query.offset * _PARTS)
-        trail = rounded_quotients(own, below * (query.square * GRAIN**2))
+        below = np.where(good, number, 1)
+        lead = rounded_ratios(values[:, 0], below, per / (query.linear * GRAIN))
+        offset = Fraction(query.offset * _PARTS, GRAIN**2)
+        trail = rounded_ratios(values[:, 1], below, per / (query.square * GRAIN**2), offset)
         turn, edge = round(_WARM.turn * _PARTS), round(_WARM.edge**2 * _PARTS)
         both = np.stack([np.clip(lead, -turn, turn), np.clip(trail, 0, edge)], axis=1)
         both[~good] = -1

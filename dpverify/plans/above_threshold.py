@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.plans.noise import DiscreteLaplace, LogProbabilities, Noise, positive_scale
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
@@ -25,6 +26,7 @@ _FARTHEST = 300  # likewise, for gaps
 _TABLE = 1 << 21
 _STEEPEST = 1e6
 _WORD = 1 << 61
+_LONG, _SHORT = 64, 100  # columns are compared one by one: so many rows for each, so few columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,13 @@ class Round:
         while at < len(gaps) and len(running):
             block = gaps[at : at + max(1, _AT_ONCE // len(running))]
             noise = bits.noise(self.own, len(running) * len(block)).reshape(len(running), -1)
-            above = np.asarray(noise >= block + levels[running, np.newaxis], dtype=np.bool_)
-            any_above = above.any(axis=1)
-            indices[running[any_above]] = at + above[any_above].argmax(axis=1)
-            running, at = running[~any_above], at + len(block)
+            first, end = at + first_above(noise, block, levels), at + len(block)
+            if len(running) == len(indices):
+                indices = first
+            else:
+                indices[running] = first
+            left = np.flatnonzero(first == end)
+            running, levels, at = running[left], levels[left], end
         return indices
 
     def atoms(self, formal: Formal) -> Atoms:
@@ -185,6 +190,22 @@ class Round:
         levels = np.arange(low - reach, high + reach + 1, dtype=np.float64)
         rate = min(1 / scale, _STEEPEST)
         return levels, math.log(math.tanh(rate / 2)) - rate * np.abs(levels), gaps, 1 / own
+
+
+def first_above(noise: IntArray, block: IntArray, levels: IntArray) -> NDArray[np.intp]:
+    """Return for each row of noise the first place where it is at least the gap and the level of
+    the row, or the number of gaps.
+
+    Many short rows are compared column by column, as numpy takes long over each row.
+    """
+    if len(noise) < _LONG * len(block) or len(block) > _SHORT:
+        above = np.asarray(noise >= block + levels[:, np.newaxis], dtype=np.bool_)
+        return np.where(above.any(axis=1), above.argmax(axis=1), len(block))
+    places = np.zeros(len(noise), np.int8)  # counted from behind
+    for j, gap in enumerate(block[::-1].tolist()):
+        above = np.asarray(noise[:, -1 - j] >= levels + gap, dtype=np.bool_)
+        np.maximum(places, above * np.int8(j + 1), out=places)
+    return len(block) - places.astype(np.intp)
 
 
 def log_sides(distance: Floats, rate: float) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from dpverify.grid import Query
 from dpverify.grid.masks import different_rows
 from dpverify.grid.quantile_blocks import Block, BlockScores
 from dpverify.plans.noise import LogProbabilities, Noise, positive_scale
-from dpverify.plans.selection import QuantileChoice
+from dpverify.plans.selection import Groups, QuantileChoice, weights_of
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
 from dpverify.privacy.numbers import Exact, settle
 from dpverify.randomness import Bits
@@ -62,11 +62,19 @@ class BlockChoices(Noise):
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly (dpverify.randomness.choice), shape (size, blocks)."""
         cells = np.zeros((size, len(self.blocks)), dtype=np.int64)
+        open_: list[tuple[int, NDArray[np.intp], QuantileChoice, Groups]] = []
         for column, rows, choice, only, inside in self._each(center, size):
             if choice is None:
                 cells[rows, column] = only
             else:
-                cells[rows, column] = choice.sample(bits, inside, len(rows))[:, 0]
+                open_.append((column, rows, choice, choice.groups(inside)))
+        by_scale: dict[Fraction, list[Groups]] = {}
+        for _, _, choice, groups in open_:
+            by_scale.setdefault(choice.scale, []).append(groups)
+        weights = {scale: weights_of(groups, scale) for scale, groups in by_scale.items()}
+        for column, rows, choice, groups in open_:
+            drawn = choice.drawn(bits, groups, len(rows), weights[choice.scale])
+            cells[rows, column] = drawn[:, 0]
         return cells
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:

@@ -56,7 +56,7 @@ class RoundedGaussian(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64, from exact integer distances."""
-        sigma = to_float(min(self.scale, Fraction(10**300)))
+        sigma = min(to_float(self.scale), 1e300)
         if sigma > _SMOOTH:
             return summed(partial(_densities, sigma), outputs, center)
         return summed(partial(_cells, sigma), outputs, center)
@@ -114,8 +114,20 @@ def _densities(sigma: float, outputs: IntArray, center: IntArray) -> LogProbabil
 
 
 def _cells(sigma: float, outputs: IntArray, center: IntArray) -> LogProbabilities:
-    """Return the logarithm of the probability of each number."""
-    distance = np.abs(outputs - center).astype(np.float64)
+    """Return the logarithm of the probability of each number.
+
+    Where there are fewer distances than numbers, that of each distance is computed once.
+    """
+    distances = np.abs(outputs - center)
+    most = distances.max(initial=0)
+    if most >= distances.size or distances.dtype == object:
+        return _at(sigma, distances.astype(np.float64))
+    each = _at(sigma, np.arange(most + 1, dtype=np.float64))
+    return np.asarray(each[distances])
+
+
+def _at(sigma: float, distance: LogProbabilities) -> LogProbabilities:
+    """Return the logarithm of the probability of a number at each distance."""
     near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
     with np.errstate(divide="ignore"):
         cells: LogProbabilities = near + np.log1p(-np.exp(far - near))

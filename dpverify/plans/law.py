@@ -134,7 +134,10 @@ class Law:
         known = None if self.latent else dict[Hashable, Any]()
         batch = Transcripts({}, reached, stopped, self._reasons, known)
         live, done = self._run(self._root(), batch, np.arange(size), 0, bits)
-        reached[live] = done
+        if len(live) == size:  # then in order, here and below
+            reached.fill(done)
+        else:
+            reached[live] = done
         # nobody scores a single release, and what was remembered is as secret as the data
         return batch if size > 1 else replace(batch, known=None)
 
@@ -182,7 +185,7 @@ class Law:
                 continue
             for inner, some in self._inside(built, place, rows, bits):
                 alive.append(self._run(inner, batch, some, done, bits)[0])
-        return alive[0] if len(alive) == 1 else np.sort(np.concatenate(alive))
+        return _joined(alive, live)
 
     def _release(
         self, stage: Stage, place: Place, batch: Transcripts, rows: Rows, bits: Bits
@@ -330,12 +333,7 @@ class Law:
             if isinstance(element, Unless):
                 continue
             if isinstance(element, Gate):
-                passed = self.passes(element, place, batch, live)
-                gate = self._gates[place.path + element.stage, element.reason]
-                stopped = batch.stopped_by[live] == gate
-                stops_here = batch.reached[live] == done
-                total[live[(passed == stopped) | (stopped & ~stops_here)]] = -np.inf
-                live = live[passed & ~stopped]
+                live = self._gate_scored(element, place, batch, live, done, total)
                 continue
             if isinstance(element, Blocks):
                 for inner in self._blocks_in(element, place):
@@ -343,26 +341,42 @@ class Law:
                 continue
             shown = element.declared if isinstance(element, Adaptive) else element
             if isinstance(shown, Stage):
-                missing = batch.reached[live] <= done
-                total[live[missing]] = -np.inf
-                live = live[~missing]
+                live = _those(_of(batch.reached, live) > done, live, total)
             alive: list[Rows] = []
             for built, rows in self._built.of(element, place, batch, live):
                 if isinstance(built, Stage):
-                    total[rows] += self._log_probability(built, place, batch, rows)
+                    _add(total, rows, self._log_probability(built, place, batch, rows))
                     alive.append(rows)
                     continue
                 assert isinstance(built, Part)
                 alive.append(self._score(self._part(built, place), batch, rows, done, total)[0])
             done += 1 if isinstance(element, Stage) else number_of_stages((element,))
-            live = alive[0] if len(alive) == 1 else np.sort(np.concatenate([live[:0], *alive]))
+            live = _joined(alive, live)
         return live, done
+
+    def _gate_scored(
+        self,
+        gate: Gate,
+        place: Place,
+        batch: Transcripts,
+        live: Rows,
+        done: int,
+        total: LogProbabilities,
+    ) -> Rows:
+        """Return the draws that went on where a gate lets them pass; the others' end is scored."""
+        passed = self.passes(gate, place, batch, live)
+        stopped = _of(batch.stopped_by, live) == self._gates[place.path + gate.stage, gate.reason]
+        went_on = passed & ~stopped
+        if went_on.all():
+            return live
+        ended = ~passed & stopped & (_of(batch.reached, live) == done)
+        _those(went_on | ended, live, total)
+        others: Rows = live[went_on]
+        return others
 
     def passes(self, gate: Gate, place: Place, batch: Transcripts, live: Rows) -> NDArray[np.bool_]:
         """Return which live draws go on: a function of what they have released."""
-        column = batch.values[place.path + gate.stage]
-        if len(live) < len(batch):
-            column = column[live]
+        column = _of(batch.values[place.path + gate.stage], live)
         if column.ndim == 1:  # histograms: flat tuples of keys and counts
             return of_each_tuple(
                 column, lambda h: max(h[1::2], default=0) >= gate.at_least, np.bool_
@@ -382,10 +396,40 @@ class Law:
         before.
         """
         center = self._center(stage, place, batch, rows)
-        released = batch.values[place.path + stage.name]
-        if len(rows) < len(batch):
-            released = released[rows]
+        released = _of(batch.values[place.path + stage.name], rows)
         return stage.noise.log_probability(released, center)
+
+
+def _of(column: NDArray[Any], rows: Rows) -> NDArray[Any]:
+    """Return these rows of a batch's column: itself where they are all, which are in order."""
+    return column if len(rows) == len(column) else column[rows]
+
+
+def _those(possible: NDArray[np.bool_], live: Rows, total: LogProbabilities) -> Rows:
+    """Return the live draws that are possible; the others get the log-probability -inf."""
+    if possible.all():
+        return live
+    total[live[~possible]] = -np.inf
+    return live[possible]
+
+
+def _joined(alive: list[Rows], live: Rows) -> Rows:
+    """Return in order those of the live draws that are alive, each in one of these parts."""
+    if len(alive) == 1:
+        return alive[0]
+    if sum(map(len, alive)) == len(live):
+        return live
+    there = np.zeros(int(live[-1]) + 1, np.bool_)
+    for rows in alive:
+        there[rows] = True
+    return np.flatnonzero(there)
+
+
+def _add(total: LogProbabilities, rows: Rows, own: LogProbabilities) -> None:
+    if len(rows) == len(total):
+        total += own
+    else:
+        total[rows] += own
 
 
 def _store(batch: Transcripts, name: str, rows: Rows, drawn: IntArray) -> None:

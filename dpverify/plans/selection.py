@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from dpverify.grid import Query
 from dpverify.grid.tables import ColumnScores, QuantileScores
@@ -24,6 +23,9 @@ from dpverify.randomness.choice import Choice
 from dpverify.randomness.weights import Weights
 
 _STEEPEST = Fraction(10**300)
+
+Groups = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""First cell, number of cells and score of each group of cells of one score, in order."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -55,13 +57,14 @@ class QuantileChoice(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly (dpverify.randomness.choice), shape (size, 1)."""
-        return self._drawn(bits, center, size, None)
+        return self.drawn(bits, self.groups(center), size, None)
 
-    def _drawn(self, bits: Bits, center: IntArray, size: int, weights: Weights | None) -> IntArray:
-        starts, sizes, scores = self._groups(center)
+    def drawn(self, bits: Bits, about: Groups, size: int, weights: Weights | None) -> IntArray:
+        """Draw from the records' groups, shape (size, 1); weights: of these scores and others."""
+        starts, sizes, scores = about
         groups = bits.noise(Choice(scores, 1 / self.scale, sizes, weights), size)
         cells = np.zeros(size, dtype=np.int64)
-        for group in np.unique(groups):
+        for group in np.flatnonzero(np.bincount(groups)):
             rows = np.flatnonzero(groups == group)
             cells[rows] = starts[group] + bits.below(int(sizes[group]), len(rows))
         return cells[:, np.newaxis]
@@ -74,11 +77,11 @@ class QuantileChoice(Noise):
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:
         """Compute log-probabilities, for witnesses only: float64."""
-        starts, sizes, scores = self._groups(center)
+        starts, sizes, scores = self.groups(center)
         rate = -float(min(1 / self.scale, _STEEPEST))
         weights = np.maximum(rate * scores.astype(np.float64), -1e300)
         filled = sizes > 0
-        normalizer = logsumexp(weights[filled], b=sizes[filled].astype(np.float64))
+        normalizer = _log_sum(weights[filled], sizes[filled].astype(np.float64))
         cells = outputs[:, 0]
         log_masses = weights[np.searchsorted(starts, cells, side="right") - 1] - normalizer
         inside = (cells >= self.lower) & (cells <= self.upper)
@@ -98,24 +101,41 @@ class QuantileChoice(Noise):
         """Return a choice of a scale so small that only cells of the least score are left."""
         return self.rescaled(Fraction(1, 10**4) / self.scale)
 
-    def _groups(
-        self, center: IntArray
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first cell, number of cells and score of each group, in order.
+    def groups(self, center: IntArray) -> Groups:
+        """Return the groups of cells of one score about these records, in order.
 
         They are in turn a stretch without records, which may be empty, and a record's cell; the
         first and the last are stretches. The last that starts at or before a cell is the cell's
         group.
         """
         cells = center[0]
-        counted = np.flatnonzero(np.diff(cells, prepend=self.lower - 1, append=self.upper + 1))
-        records = cells[counted[:-1]]
-        inner = np.stack([records, records + 1], axis=1).ravel()
-        starts = np.concatenate([[self.lower], inner]).astype(np.int64)
-        sizes = np.diff(np.append(starts, self.upper + 1))
+        new = np.ones(len(cells) + 1, np.bool_)  # the end is counted with the last record
+        np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
+        counted = np.flatnonzero(new)
+        starts = np.empty(2 * len(counted), np.int64)
+        starts[0], starts[-1] = self.lower, self.upper + 1
+        starts[1:-1:2] = cells[counted[:-1]]
+        starts[2:-1:2] = starts[1:-1:2] + 1
+        starts, sizes = starts[:-1], starts[1:] - starts[:-1]
         ranks = self.denominator * np.repeat(counted, 2) - self.numerator * center.shape[1]
         # ranks[i] is the number of records before group i, ranks[i + 1] includes those in it
         return starts, sizes, np.maximum(0, np.maximum(ranks[:-1], -ranks[1:]))
+
+
+def weights_of(groups: list[Groups], scale: Fraction) -> Weights:
+    """Enclose the weights of all of these groups at one scale, each weight once."""
+    return Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / scale)
+
+
+def _log_sum(exponents: LogProbabilities, counts: LogProbabilities) -> float:
+    """Compute ln of the sum of counts times e^exponent; counts > 0. The largest terms are kept
+    apart, for precision.
+    """
+    most = exponents.max()
+    largest = exponents == most
+    multiple = (counts * largest).sum()
+    others = (counts * np.exp(np.where(largest, -np.inf, exponents) - most)).sum()
+    return float(np.log1p(others / multiple) + np.log(multiple) + most)
 
 
 Grid = tuple[int, int, int, int]
@@ -157,10 +177,11 @@ class QuantileChoices(Noise):
 
     def sample(self, bits: Bits, center: IntArray, size: int) -> IntArray:
         """Draw exactly, shape (size, choices)."""
-        choices = [(one, center[k : k + 1]) for k, one in enumerate(self._choices())]
-        groups = (one._groups(row) for one, row in choices)
-        weights = Weights.of(((scores, sizes) for _, sizes, scores in groups), 1 / self.scale)
-        columns = [one._drawn(bits, row, size, weights) for one, row in choices]
+        choices = self._choices()
+        groups = [one.groups(center[k : k + 1]) for k, one in enumerate(choices)]
+        weights = weights_of(groups, self.scale)
+        each = zip(choices, groups, strict=True)
+        columns = [one.drawn(bits, about, size, weights) for one, about in each]
         return np.concatenate(columns, axis=1)
 
     def log_probability(self, outputs: IntArray, center: IntArray) -> LogProbabilities:

@@ -51,10 +51,14 @@ class SmoothNoise(Noise):
         total = np.zeros(len(outputs))
         for j, law in enumerate(self._laws(center)):
             distance = np.abs(outputs[:, j] - int(center[j, 0])).astype(np.float64)
+            there = distance == 0
             rate = min(max(to_float(1 / law.scale), _LEAST_RATE), _MOST_RATE)
             # for z beyond 0 the mass is e^(-(z - 1/2) rate) (1 - e^-rate) / 2
-            ahead = np.log(-np.expm1(-rate) / 2) - (distance - 0.5) * rate
-            total += np.where(distance == 0, np.log(-np.expm1(-rate / 2)), ahead)
+            distance -= 0.5
+            distance *= rate
+            np.subtract(np.log(-np.expm1(-rate) / 2), distance, out=distance)
+            distance[there] = np.log(-np.expm1(-rate / 2))
+            total += distance
         return total
 
     def claim(self, sensitivity: Derivation[Sensitivity]) -> Derivation[PrivacyClaim]:

@@ -26,6 +26,7 @@ IntArray = NDArray[Any]
 """Integers of exact value: int64, or Python ints (dtype object) where 63 bits are too few."""
 BoolArray = NDArray[np.bool_]
 Attempt = Callable[[NDArray[np.intp]], tuple[IntArray, BoolArray]]
+_CHUNK = 1 << 14  # coins whose words stay in the processor's cache together
 _PLACES = tuple(np.array(place, np.uint64) for place in range(64))
 """Numbers of places by which words are shifted, which numpy need not convert every time."""
 
@@ -97,8 +98,21 @@ class Bits(ABC):
 
     def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability numerators[i] / denominator."""
-        draws = self.below(denominator, len(numerators))
-        return np.asarray(draws < numerators, dtype=np.bool_)
+        bits, size = (denominator - 1).bit_length(), len(numerators)
+        many = size > _CHUNK and numerators.dtype == np.int64 and bits < self.word_bits
+        if not many or denominator == 1 << bits:
+            draws = self.below(denominator, size)
+            return np.asarray(draws < numerators, dtype=np.bool_)
+        # as ``below`` draws, some at a time
+        coins, rejected = np.empty(size, dtype=np.bool_), []
+        for start in range(0, size, _CHUNK):
+            own = numerators[start : start + _CHUNK]
+            draws = self._integers(bits, len(own))
+            np.less(draws, own, out=coins[start : start + _CHUNK])
+            rejected.append((draws >= denominator).nonzero()[0] + start)
+        again = np.concatenate(rejected)
+        coins[again] = self.bernoulli(numerators[again], denominator)
+        return coins
 
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability exp(-g), g = numerators[i] / denominator.
@@ -111,13 +125,13 @@ class Bits(ABC):
         """
         if len(numerators) and int(numerators.max()) > denominator:
             raise ValueError("exp(-g) coins are drawn for g <= 1; split a larger exponent.")
-        k, odd = 1, np.empty(len(numerators), dtype=np.bool_)
+        k, odd = 1, np.ones(len(numerators), dtype=np.bool_)
         running, left = np.arange(len(numerators)), numerators
         while len(running):
-            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
-            succeeded = self.bernoulli(left, denominator * k)
+            succeeded = self.bernoulli(left, denominator * k).nonzero()[0]
             running, left = running[succeeded], left[succeeded]
             k += 1
+            odd[running] = k % 2 == 1  # where a later coin is the first to fail, it is set again
         return odd
 
     def noise(self, law: NoiseLaw, size: int) -> IntArray:
@@ -139,7 +153,7 @@ class Bits(ABC):
             if again.dtype != values.dtype:  # one of the two needed more than 63 bits
                 values = values.astype(object)
             values[pending] = again
-            pending = pending[~accepted]
+            pending = pending[(~accepted).nonzero()[0]]
         return values
 
     def _integers(self, bits: int, count: int) -> IntArray:

@@ -60,15 +60,14 @@ def rounded_laplace(bits: Bits, scale: Fraction, size: int, *, digits: int = _DI
         return drawn, np.asarray(drawn != 0, dtype=np.bool_)
 
     drawn = bits.until_accepted(size, attempt)
-    known = np.where(drawn < 0, -drawn, drawn) - 1  # the digits of |Z| so far, as an integer
+    known = np.abs(drawn) - 1  # the digits of |Z| so far, as an integer
     rounded, open_ = _rounded(known, digits, scale)
     known = known[open_].astype(object)
     while len(open_):
         digits += 1
         known = 2 * known + _digit(bits, digits, len(open_))
         values, still = _rounded(known, digits, scale)
-        rounded = rounded if rounded.dtype == values.dtype else rounded.astype(object)
-        rounded[open_] = values
+        rounded[open_] = values  # below the ends that fewer digits had, so they fit
         known, open_ = known[still], open_[still]
     return np.where(drawn < 0, -rounded, rounded)
 
@@ -90,10 +89,13 @@ def _rounded(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, N
     first, open_ = _exactly((known >> few).astype(np.int64), digits - few, scale)
     if few == 0 or not len(open_):
         return first, open_
-    values, still = _exactly(known[open_].astype(object), digits, scale)
-    rounded = first.astype(object)
-    rounded[open_] = values
-    return rounded, open_[still]
+    whole, left = scale.denominator << (digits + 1), known[open_]
+    if left.dtype == object or whole + (slope << few) >= _LIMIT:
+        values, still = _exactly(left.astype(object), digits, scale)
+    else:
+        values, still = _raised(first[open_], left, slope, whole)
+    first[open_] = values  # at most the last one that fewer digits leave, which fits
+    return first, open_[still]
 
 
 def _needed(slope: int, most: int, half: int) -> int:
@@ -102,10 +104,30 @@ def _needed(slope: int, most: int, half: int) -> int:
 
 
 def _exactly(known: IntArray, digits: int, scale: Fraction) -> tuple[IntArray, NDArray[np.intp]]:
-    slope, half = 2 * scale.numerator, scale.denominator << digits
-    first: IntArray = (slope * known + half) // (2 * half)
-    last: IntArray = -((-slope * (known + 1) - half) // (2 * half)) - 1
-    return first, np.flatnonzero(np.asarray(first != last, dtype=np.bool_))
+    slope, whole = 2 * scale.numerator, scale.denominator << (digits + 1)
+    numerators = slope * known + (whole >> 1)
+    first: IntArray = numerators // whole
+    return first, _open(numerators - first * whole, slope, whole)
+
+
+def _raised(
+    first: IntArray, known: IntArray, slope: int, whole: int
+) -> tuple[IntArray, NDArray[np.intp]]:
+    """Return what ``_exactly`` does, from the quotients that fewer digits gave.
+
+    What these leave of a numerator is below ``whole``, and the digits left out add less than
+    ``slope`` 2^few to it. Both together are below 2^62, so a rest is its residue modulo 2^64, to
+    which all products are reduced.
+    """
+    products = known.view(np.uint64) * np.uint64(slope) - first.view(np.uint64) * np.uint64(whole)
+    rests = (products + np.uint64(whole >> 1)).view(np.int64)
+    more = rests // whole
+    return first + more, _open(rests - more * whole, slope, whole)
+
+
+def _open(rests: IntArray, slope: int, whole: int) -> NDArray[np.intp]:
+    """Return where a rest of a division by ``whole`` exceeds it after less than ``slope`` more."""
+    return np.flatnonzero(np.asarray(rests > whole - slope, dtype=np.bool_))
 
 
 def _digit(bits: Bits, place: int, size: int) -> IntArray:

@@ -161,7 +161,7 @@ def _geometric(bits: Bits, size: int) -> IntArray:
     running = np.arange(size)
     while len(running):
         succeeded = bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)
-        running = running[succeeded]
+        running = running[succeeded.nonzero()[0]]
         count[running] += 1
     return count
 
@@ -173,13 +173,15 @@ def _bernoulli_exp_constant(bits: Bits, whole: int, rest: Fraction, size: int) -
     result = np.zeros(size, dtype=np.bool_)
     running = np.arange(size)
     while whole and len(running):
-        running = running[bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)]
+        succeeded = bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)
+        running = running[succeeded.nonzero()[0]]
         whole -= 1
     if not rest:
         result[running] = True
         return result
     numerators: IntArray = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
-    result[running[bits.bernoulli_exp(numerators, rest.denominator)]] = True
+    succeeded = bits.bernoulli_exp(numerators, rest.denominator)
+    result[running[succeeded.nonzero()[0]]] = True
     return result
 
 

@@ -54,7 +54,9 @@ class BasicFilter(Filter):
         open_ = np.flatnonzero((chances > 0) & (chances < n))
         if len(open_):
             coins = bits.bernoulli(np.tile(chances[open_], size), n)
-            kept[:, open_] = coins.reshape(size, len(open_))
+            stretch = slice(int(open_[0]), int(open_[-1]) + 1)  # of records one after the other
+            where = stretch if stretch.stop - stretch.start == len(open_) else open_
+            kept[:, where] = coins.reshape(size, len(open_))
         return kept
 
     def lift(

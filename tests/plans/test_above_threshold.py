@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dpverify.plans import AboveThreshold, DiscreteLaplace
-from dpverify.plans.above_threshold import Round, log_sides
+from dpverify.plans.above_threshold import Round, first_above, log_sides
 from dpverify.randomness import Bits, SeededBits, enumerate_law
 from dpverify.randomness.bits import IntArray
 from spec.theory.above_threshold import AboveThresholdLaw
@@ -59,6 +59,22 @@ _OWN = {-2: Fraction(1, 5), 0: Fraction(3, 10), 1: Fraction(1, 2)}
 
 def _first_above(gaps: tuple[int, ...], level: int, noise: tuple[int, ...]) -> int:
     return next((i for i, y in enumerate(noise) if y >= gaps[i] + level), len(gaps))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 7), (600, 7), (9000, 120)])
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_the_first_place_above_is_that_of_each_row_alone(
+    rows: int, columns: int, kind: type
+) -> None:
+    rng = np.random.default_rng(rows)
+    noise: IntArray = rng.integers(-4, 5, (rows, columns)).astype(kind)
+    gaps, levels = rng.integers(2, 9, columns).tolist(), rng.integers(-4, 5, rows).tolist()
+    expected = [
+        _first_above(gaps, level, row) for level, row in zip(levels, noise.tolist(), strict=True)
+    ]
+    places = first_above(noise, np.array(gaps, kind), np.array(levels, kind))
+    assert places.tolist() == expected
+    assert rows < 100 or 0 < expected.count(columns) < rows
 
 
 @pytest.mark.parametrize("gaps", [(0,), (1, -1), (0, 0, 3), (2, 1, 0)])

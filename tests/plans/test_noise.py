@@ -86,6 +86,18 @@ def test_many_rows_have_the_probabilities_of_few(noise: Any, width: int) -> None
             assert np.array_equal(together[rows], noise.log_probability(outputs[rows], own))
 
 
+@pytest.mark.parametrize("sigma", [Fraction(1, 3), 2, 50])
+def test_numbers_at_one_distance_have_the_probability_that_each_has_alone(sigma: Any) -> None:
+    """In a batch the logarithm is computed once for a distance, and alone for the number itself."""
+    noise, center = RoundedGaussian(sigma), np.array([7])
+    outputs = np.random.default_rng(4).integers(-200, 200, (500, 1))
+    alone = [noise.log_probability(outputs[[i]], center)[0] for i in range(len(outputs))]
+    assert np.array_equal(noise.log_probability(outputs, center), alone)
+    assert np.array_equal(noise.log_probability(outputs.astype(object), center), alone)
+    far = np.array([[10**9], [7]])
+    assert noise.log_probability(far, center)[1] == noise.log_probability(far[1:], center)[0]
+
+
 @pytest.mark.parametrize("scale", SCALES[:5], ids=str)
 @pytest.mark.parametrize("categories", [2, 3, 1000])
 def test_log_probabilities_of_answers_are_those_of_the_spec(

@@ -104,6 +104,43 @@ def test_draws_follow_the_law(scale: Fraction, digits: int) -> None:
         )
 
 
+_FEWER = [Fraction(s) for s in ("9686940933/16384", f"{2**41}/3", f"{2**50 + 1}/4096", str(2**59))]
+
+
+def _ends(scale: Fraction, size: int = 400) -> np.ndarray:
+    """Return digits of |Z|: of likely values, and of those just around where a number begins."""
+    rng = np.random.default_rng(5)
+    known = rng.integers(0, 45 << 40, size)
+    begin = [((2 * int(scale * z / 2**40) + 1) << 40) // (2 * scale) for z in known.tolist()]
+    near = [max(0, int(z) + d) for z in begin for d in (-2, -1, 0, 1)]
+    return np.concatenate([known, np.array(near, np.int64)])
+
+
+def _equal_quotients(scale: Fraction) -> None:
+    """Assert that numbers and open draws are those of Python's integers."""
+    known = _ends(scale)
+    slope, whole = 2 * scale.numerator, scale.denominator << 41
+    first = [(slope * z + whole // 2) // whole for z in known.tolist()]
+    last = [-(-(slope * (z + 1) + whole // 2) // whole) - 1 for z in known.tolist()]
+    values, open_ = rounded._rounded(known, 40, scale)
+    assert values.tolist() == first
+    assert open_.tolist() == [i for i, (a, b) in enumerate(zip(first, last, strict=True)) if a < b]
+
+
+@pytest.mark.parametrize("scale", _FEWER, ids=str)
+def test_quotients_of_fewer_digits_are_raised_to_the_right_ones(scale: Fraction) -> None:
+    _equal_quotients(scale)
+
+
+def test_quotients_that_are_not_raised_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def left_alone(first: IntArray, *given: IntArray) -> tuple[IntArray, IntArray]:
+        return first, np.zeros(0, np.intp)
+
+    monkeypatch.setattr(rounded, "_raised", left_alone)
+    with pytest.raises(AssertionError):
+        _equal_quotients(_FEWER[0])
+
+
 def test_a_scale_is_positive() -> None:
     with pytest.raises(ValueError, match="not positive"):
         rounded_laplace(NoBits(), Fraction(0), 1)
