@@ -293,17 +293,11 @@ class RobustMean(RobustRegions):
     def _square_after(self, agreed: int, n: int) -> float:
         """Predict the square of a column's noise, in cells, after this released agreement."""
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
-<<<<<<< HEAD
-        unit, radius = balls(self.core(), share, [agreed])[0]
+        ((unit, radius),) = balls(self.core(), share, [((AGREEMENT, agreed),)])
         center = min(to_float(unit * UNIT), MOST)
         noise = min(to_float(self._sum().unit(radius)), MOST) / n
         part = noise / weight_of(reach_of(radius, self.drawn))
         return ratio_square(noise / self._response(radius, radius), part, center, agreed / n / 4)
-=======
-        ((_, radius),) = balls(core, share, [((AGREEMENT, n - core.shift),)])
-        noise = min(to_float(self._sum().unit(radius)), MOST) / self._response(radius, radius)
-        return float(np.linalg.norm(self._back(np.full(self.columns(), noise / n))))
->>>>>>> 795207f03185012d78a3fe07af7358e89fe4200b
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n for which n records, all but a share gamma of them friends of each
