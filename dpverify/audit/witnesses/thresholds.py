@@ -23,7 +23,8 @@ from dpverify.audit.witnesses.promises import (
 from dpverify.privacy.numbers import Floats
 
 _THRESHOLDS = 400
-_MOVE = 0.01  # how much more, in epsilon, the curve must promise for a threshold to be moved
+_MOVE = 0.01  # share of a bound, and of epsilon 1, that a curve must promise beyond it to move it
+_LESS = 1.0  # standard errors by which counts that follow no curve are taken to look too good
 _NEARLY = 0.93  # share of the largest signed root that is as good
 _REST, _REST_OF_FEW = 0.1, 0.25  # shares of the hits that a threshold at one value may lose
 _BY_CHANCE = 4  # hits of which all are of one of two equal sides in 6% of all cases
@@ -89,7 +90,8 @@ def moved(
 ) -> tuple[Chosen, float]:
     """Return the threshold that promises most where odds follow a curve of the score
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and
-    as good for rare events as for common ones.
+    as good for rare events as for common ones. Where odds follow none, counts say what is expected
+    of a claim that stands.
 
     own, other: the scores; curve: theirs. An event without any draw of the other side stays
     where odds bend: the other side may end there, and no curve follows odds that become
@@ -109,15 +111,35 @@ def moved(
         counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
         promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
         stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
-        if promised.max() >= max(chosen.promise, float(promised[0, stays]) + _MOVE):
+        there_promised = float(promised[0, stays])
+        more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
+        if promised.max() >= max(chosen.promise, there_promised + more):
             worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
             best = _best(curve.thresholds, *counts, promised, task)
             at = int(np.argmax(promised))
             return replace(best, promise=chosen.promise), float(worth[0, at])
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
+    if curve is None:
+        chosen = _expected_best(chosen, own, other, task)
+        there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
     worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)
     return chosen, max(chosen.promise, float(worth[0, 0]))
+
+
+def _expected_best(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
+    """Return the threshold of the largest bound that is expected, and not only promised. Where a
+    refutation may be expected it stays: a commoner event shows that more surely.
+    """
+    thresholds = np.unique(np.sort(own)[_ranks(len(own))])
+    counts = [
+        len(side) - np.searchsorted(np.sort(side), thresholds, side="left") for side in (own, other)
+    ]
+    seen = counts[0], len(own), counts[1], len(other)
+    expected = above_claimed(*seen, task, power=0.0, optimism=_LESS)
+    if max(expected.max(), chosen.promise) > 0:
+        return chosen
+    return replace(_best(thresholds, *seen, expected, task), promise=chosen.promise)
 
 
 def _best(
