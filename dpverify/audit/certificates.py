@@ -72,7 +72,8 @@ class Certificate:
     """Statement that the counts of one event prove, wrong with probability at most ``alpha``.
 
     pair, direction, event: where it was seen. hits of draws on the event's own side, other_hits of
-    other_draws on the other. share: the weight of the other side in the joint test (``regions``).
+    other_draws on the other. share: the weight of the other side in the joint test
+    (``confidence_regions``), 0 for the test of the ratio of odds.
     epsilon: a guarantee with this delta that holds has at least this epsilon; -inf if nothing
     is shown. claimed: the claim's own epsilon at this delta.
     mu, rho: lower bounds on the parameter of a Gaussian guarantee, and of zCDP.

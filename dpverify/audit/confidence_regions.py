@@ -24,6 +24,11 @@ guarantee that holds keeps both pairs, so each of its parameters is at least the
 the corners of these regions. That is one statement for all z_1 at once, so z_1 may be chosen after
 the counts. The -2 is for a first event that turns out to tell nothing.
 
+For rare events one test is as good at all counts, so that nothing has to be known of them: that of
+the ratio of odds, given the number of all hits (``odds``). It stands in place of the sum where the
+share is 0: its score is superuniform in the same way, and the pairs that pass are above a curve
+as well.
+
 Two separate ends for p and q (a box) add up two errors where the truth makes one: their root of
 sum of squares. That is the difference between the power of this region and that of a box.
 
@@ -35,6 +40,7 @@ quantities at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
+from dpverify.audit.odds import log_odds_at_least
 from dpverify.privacy.numbers import Floats
 
 Counts = NDArray[np.int64]
@@ -50,8 +57,11 @@ Counts = NDArray[np.int64]
 OUTWARD = 1e-10
 PARTS = 64
 """Denominator of shares; a share says how much of the variance the other side has."""
+OF_ODDS = 0.0
+"""Share that stands for the test of the ratio of odds."""
 _FINEST = 1 / PARTS  # parts: shares are multiples of this, so floats tell all of them exactly
 _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the estimate and the bound
+_FINE = 1024  # of a curve along which the ratio of odds is the same
 _ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region certify
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
 _GUARD = 0.01  # the share of alpha for each of the two guards
@@ -187,8 +197,9 @@ def confidence_region(counted: Counted, share: float, alpha: float) -> Confidenc
     counts.
 
     The other side weighs sqrt(share / PARTS) in the sum; best is its part of the variance of
-    ln P(S) - ln Q(S). Any share above 0 is valid. With all of PARTS the sum is z(B) alone, and the
-    region is a box: the own side's probability is above its guard.
+    ln P(S) - ln Q(S). Any share is valid; 0 (``OF_ODDS``) takes the test of the ratio of odds,
+    which is best for events that are rare on both sides. With all of PARTS the sum is z(B) alone,
+    and the region is a box: the own side's probability is above its guard.
     """
     return _covered(counted, share, *_bars(alpha), 1)
 
@@ -250,16 +261,22 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
     return shares[best]
 
 
+def score_of(alpha: float) -> float:
+    """Return the score that the sum of one block has to reach."""
+    return float(-ndtri(alpha - 2 * _GUARD * alpha))
+
+
 def _bars(alpha: float) -> tuple[float, float]:
-    """Return the score that the sum of one block has to reach, and the level of a guard."""
-    guard = _GUARD * alpha
-    return float(-ndtri(alpha - 2 * guard)), guard
+    """Return that score, and the level of a guard."""
+    return score_of(alpha), _GUARD * alpha
 
 
 def _covered(
     counted: Counted, share: float, bar: float, guard: float, every: int
 ) -> ConfidenceRegion:
     """Return one box in every so many of the cover, the first and the last among them."""
+    if share == OF_ODDS:
+        return _above_odds(counted, bar, guard, every)
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
     far = -ndtri(guard)
     least = at_least(counted.hits, counted.draws, guard)
@@ -271,6 +288,27 @@ def _covered(
     needed = np.clip((bar - other_weight * scores[:-1]) / own_weight, -_DEEPEST, far)
     floors = _floors(counted.hits, counted.draws, needed[every - 1 :: every])
     return ConfidenceRegion(np.concatenate([[least], np.maximum(floors, least)]), ceilings)
+
+
+def _above_odds(counted: Counted, bar: float, guard: float, every: int) -> ConfidenceRegion:
+    """Cover the pairs whose ratio of odds passes, likewise."""
+    least = float(at_least(counted.hits, counted.draws, guard))
+    most = float(at_most(counted.other_hits, counted.other_draws, guard))
+    odds = math.exp(log_odds_of(counted, bar))
+    first = least / (odds * (1 - least) + least) if odds else most
+    if first >= most:
+        return ConfidenceRegion(np.array([least]), np.array([most]))
+    ceilings = np.geomspace(first, most, _FINE + 1)
+    ceilings[-1] = most
+    curve = odds * ceilings / (1 - ceilings + odds * ceilings) * (1 - OUTWARD)
+    floors = np.maximum(curve[every - 1 : -1 : every], least)
+    return ConfidenceRegion(np.concatenate([[least], floors]), ceilings[::every])
+
+
+def log_odds_of(counted: Counted, score: float) -> float:
+    """Return the lower end of the logarithm of the ratio of odds (``odds``) at this score."""
+    counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
+    return log_odds_at_least(*counts, score)
 
 
 @lru_cache(maxsize=256)

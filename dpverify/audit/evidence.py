@@ -13,8 +13,9 @@ verifies it again. It stays below 10 kB: what is too large is shortened and told
     certificate  method, alpha, certified: [[epsilon, delta]], what is shown besides, rounded
                  down; of bets [].
                  "joint": share, counts: [hits, draws, other hits, other draws] of the one event;
+                 odds, where share is 0: the least ratio of odds that is not rejected;
                  earlier, if an event of the draws that chose it counts besides: event, share,
-                 counts, weight, scores: what the sums of both have to reach.
+                 counts, odds, weight, scores: what the sums of both have to reach.
                  "guesses": counts: [right guesses, wrong ones] at the sides of single calls.
                  "betting": level, single: whether bets are on single calls, omitted: the log
                  growth of bets that are left out, never above 0
@@ -49,6 +50,7 @@ import scipy
 import dpverify
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, Earlier, Point, tested_points
+from dpverify.audit.confidence_regions import OF_ODDS, Counted, log_odds_of, score_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.portable import compact, datasets_as_json, shortened, size_of
 from dpverify.audit.result import AuditResult
@@ -148,8 +150,10 @@ def _joint(result: AuditResult) -> dict[str, Any]:
     assert excess > 0
     counts = [best.hits, best.draws, best.other_hits, best.other_draws]
     certificate = {**_certificate(best), "share": best.share, "counts": counts}
+    scores = best.scores or (score_of(best.alpha),)
+    certificate |= _odds(Counted(*counts), best.share, scores[-1])
     if best.earlier is not None:
-        certificate["earlier"] = _earlier(best, best.earlier)
+        certificate["earlier"] = _earlier(best.earlier, scores)
     return {
         "points": [list(_on_claim(result.guarantee, point))],
         "events": [list(_event(best))],
@@ -157,14 +161,20 @@ def _joint(result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _earlier(best: Certificate, earlier: Earlier) -> dict[str, Any]:
+def _earlier(earlier: Earlier, scores: Sequence[float]) -> dict[str, Any]:
     return {
         "event": shortened(earlier.event, _SHORT),
         "share": earlier.share,
         "weight": earlier.weight,
         "counts": [earlier.hits, earlier.draws, earlier.other_hits, earlier.other_draws],
-        "scores": list(best.scores or ()),
+        "scores": list(scores),
+        **_odds(earlier.counted, earlier.share, scores[0]),
     }
+
+
+def _odds(counted: Counted, share: float, score: float) -> dict[str, float]:
+    """Return what the test of odds rejects up to, where that is the test."""
+    return {} if share != OF_ODDS else {"odds": math.exp(log_odds_of(counted, score))}
 
 
 def _certificate(best: Certificate) -> dict[str, Any]:

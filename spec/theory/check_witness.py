@@ -3,7 +3,9 @@
 "joint": hits ~ Binomial(draws, p), other hits ~ Binomial(other draws, q), A =
 P(at least hits | p), B = P(at most other hits | q), z = -(normal quantile); (p, q) is rejected
 if A or B <= alpha / 100, or w z(A) + v z(B) >= z(0.98 alpha), v^2 = 1 - w^2 = share / 64. All p
-<= e^epsilon q + delta must be: in a cell of q, at its ends. With an earlier event, chosen before
+<= e^epsilon q + delta must be: in a cell of q, at its ends. Where share = 0, z(C) stands in place
+of the sum, C = P(at least hits | all hits), which rises with the ratio of the odds of p and q and
+depends on nothing else (the noncentral hypergeometric law). With an earlier event, chosen before
 the draws that chose the other, u^2 = weight and u max(Z_1, -2) + v Z_2 >= z(0.9386 alpha): both
 are rejected as above, from scores (z_1, z_2) whose sum is that, the first unless z_1 = -2.
 "betting": the product of 1 + stake
@@ -118,6 +120,24 @@ def score(hits: int, draws: int, p: Any) -> float:
     return (-1 if up else 1) * NormalDist().inv_cdf(mass * (1 + (TAIL if up else -TAIL))) - QUANTILE
 
 
+def conditional(hits: int, draws: int, others: int, other_draws: int, odds: float) -> float:
+    """Return at most z(P(X >= hits | X + Y)), X and Y binomial, with this ratio of odds."""
+    total, over = hits + others, int(mp.mpf(odds) * ONE)
+    first, last = max(0, total - other_draws), min(draws, total)
+    if hits <= first or odds < QUANTILE:
+        return -FAR
+    above, below, term = ONE, 0, ONE  # masses, over that of so many hits
+    for i in range(hits, last):
+        term = term * (draws - i) * (total - i) * over
+        above += (term := term // ((i + 1) * (other_draws - total + i + 1) * ONE))
+    term = ONE
+    for i in range(hits - 1, first - 1, -1):
+        term = term * (i + 1) * (other_draws - total + i + 1) * ONE
+        below += (term := term // ((draws - i) * (total - i) * over))
+    mass = float(mp.mpf(above) / (above + below)) * (1 + TAIL)
+    return 36.0 if mass < 1e-300 else -NormalDist().inv_cdf(min(mass, 1 - TAIL)) - QUANTILE
+
+
 def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
@@ -131,7 +151,7 @@ def joint(witness: Any, proof: Any) -> str:
     for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
         _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
         left, most = left - n - m, [most[0] - n, most[1] - m]
-        _require(0 < share <= 64 and min(left, *most) >= 0, "share or draws")
+        _require(0 <= share <= 64 and min(left, *most) >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         for block, least in zip(blocks, bars, strict=True):
             if least > -2 or block is proof:
@@ -143,15 +163,24 @@ def joint(witness: Any, proof: Any) -> str:
 def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:
     """Raise ValueError unless the counts reject all that the point allows."""
     (k, n, j, m), share = block["counts"], block["share"] / 64
+    odds = 0 if share else block["odds"]  # all ratios up to this are rejected
+    _require(share or conditional(k, n, j, m, odds) >= bar, "the ratio of odds is too large")
     own, other = (1 - share) ** 0.5, share**0.5
     cells = [(mp.mpf(0), mp.mpf(1), -FAR, -FAR)]  # q; z(A) at its end, z(B) at its start
     while cells:
         low, high, a, b = cells.pop()
-        if max(a, b) < far and own * a + other * b < bar:
+        passes = own * a + other * b < bar if share else ratio(low, high, epsilon, delta) > odds
+        if max(a, b) < far and passes:
             _require(high - low > 2**-60, f"the counts do not refute ({epsilon}, {delta})")
             q = (low + high) / 2
             ends = score(k, n, mp.exp(epsilon) * q + delta), score(m - j, m, 1 - q)
             cells += [(q, high, a, ends[1]), (low, q, ends[0], b)]
+
+
+def ratio(low: Any, high: Any, epsilon: float, delta: float) -> Any:
+    """Return at least the ratio of odds of all p <= e^epsilon q + delta, q from low to high."""
+    p = mp.exp(epsilon) * high + delta
+    return p * (1 - low) / (low * (1 - p)) if low > 0 and p < 1 else mp.inf
 
 
 def guesses(witness: Any, proof: Any) -> str:

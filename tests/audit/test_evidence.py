@@ -394,3 +394,45 @@ def test_a_forged_earlier_event_is_refused(entry: str, value: Any) -> None:
     made["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     with pytest.raises(ValueError, match=r"refute|draws|weight|scores"):
         check(made)
+
+
+def of_a_rare_event(*, earlier: bool = False) -> AuditResult:
+    """Return a result of the test of odds, alone or after an earlier event."""
+    first = Earlier("number 0 >= 4", 90, 16_000, 9, 16_000, 0, 0.1) if earlier else None
+    where, aim = ("one enters", "left over right", "number 0 >= 5"), Aim((1.0, 0.0), 0)
+    certificate = certify(where, Counted(340, 60_000, 40, 60_000), aim, 7.5e-7, PureDP(1), first)
+    assert certificate.refuted
+    return replace(
+        refuted("one enters"), certificates=(certificate,), draws=2 * 10**5, trials=10**5
+    )
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_witness_of_a_ratio_of_odds_is_verified_and_loads_back(earlier: bool) -> None:
+    result = of_a_rare_event(earlier=earlier)
+    made = witness(result, subject="s", pairs=[PAIR])
+    small(made)
+    assert made["certificate"]["odds"] > 2.7
+    assert ("odds" in made["certificate"].get("earlier", {})) == earlier
+    assert any("refutes it" in line for line in check(made))
+    assert AuditResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("counts", [320, 60_000, 40, 60_000]),  # the odds are those of more hits
+        ("odds", 2.6),  # below the claim
+        ("odds", 6.0),  # more than the counts show
+        ("share", 64),
+        ("certified", [[1.5, 0.0]]),
+    ],
+)
+def test_a_forged_ratio_of_odds_is_refused(entry: str, value: Any) -> None:
+    """Exact: fewer hits, odds that say too little or that were not shown, another share."""
+    made = witness(of_a_rare_event(), subject="s", pairs=[PAIR])
+    made["certificate"][entry] = value
+    text = json.dumps({**made, "sha256": ""}, sort_keys=True, allow_nan=False)
+    made["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    with pytest.raises(ValueError, match=r"refute|odds"):
+        check(made)

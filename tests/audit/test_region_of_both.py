@@ -14,6 +14,7 @@ from scipy.stats import binom
 from dpverify.audit.confidence_regions import (
     BOTH,
     LOWEST,
+    OF_ODDS,
     PARTS,
     ConfidenceRegion,
     Counted,
@@ -37,10 +38,25 @@ def sums(p: float, q: float, share: float, draws: int = DRAWS) -> tuple[Floats, 
     with np.errstate(invalid="ignore"):
         own, other = np.sqrt(1 - share / PARTS) * -ndtri(a), np.sqrt(share / PARTS) * -ndtri(b)
         total = np.where(share == PARTS, other, own + other)
+        if share == OF_ODDS:
+            total = -ndtri(conditional(p, q, draws))
     total = np.where(np.minimum(a, b) <= GUARD * ALPHA, FAR, total)
     mass = np.outer(binom.pmf(counts, draws, p), binom.pmf(counts, draws, q))
     there = mass > 0
     return np.nan_to_num(total[there], nan=-FAR, posinf=FAR, neginf=-FAR), mass[there]
+
+
+def conditional(p: float, q: float, draws: int) -> Floats:
+    """Return P(at least so many hits | sum of both) for all counts, 1 where it is 0 / 0."""
+    counts = np.arange(draws + 1)
+    mass = np.outer(binom.pmf(counts, draws, p), binom.pmf(counts, draws, q))
+    tails = np.ones_like(mass)
+    for i, j in product(counts, counts):
+        own = counts[(counts <= i + j) & (i + j - counts <= draws)]
+        given = mass[own, i + j - own]
+        if given.sum() > 0:
+            tails[i, j] = given[own >= i].sum() / given.sum()
+    return np.minimum(tails, 1.0)
 
 
 def noncoverage(
@@ -66,7 +82,9 @@ def noncoverage(
     return worst
 
 
-@pytest.mark.parametrize(("weight", "share"), list(product((0.05, 0.2, 0.5), (20.0, 32.0, 64.0))))
+@pytest.mark.parametrize(
+    ("weight", "share"), list(product((0.05, 0.2, 0.5), (0.0, 20.0, 32.0, 64.0)))
+)
 def test_the_sum_misses_no_more_often_than_stated(weight: float, share: float) -> None:
     """Exact, over all counts of 30 draws and every choice of the second event among seven."""
     assert noncoverage(weight, share, BAR) <= ALPHA
@@ -90,7 +108,7 @@ def test_boxes_exclude_both_events_only_where_the_sum_reaches_the_bar() -> None:
     rng, seen = np.random.default_rng(3), [0, 0]
     for _ in range(150):
         (p1, q1), (p2, q2) = rng.choice(np.array(TRUTHS[:5]), 2)
-        weight, share, n, m = rng.uniform(0.05, 0.6), float(rng.choice([20, 32, 64])), 60, 200
+        weight, share, n, m = rng.uniform(0.05, 0.6), float(rng.choice([0, 20, 32, 64])), 60, 200
         counts = [
             Counted(int(rng.binomial(k, min(1.0, p * 1.2))), k, int(rng.binomial(k, q * 0.8)), k)
             for (p, q), k in (((p1, q1), n), ((p2, q2), m))
@@ -114,8 +132,13 @@ def _score(one: Counted, p: float, q: float, share: float) -> float:
     b = binom.cdf(one.other_hits, one.other_draws, q)
     if min(a, b) <= GUARD * ALPHA:
         return FAR
-    own = 0.0 if share == PARTS else -math.sqrt(1 - share / PARTS) * float(ndtri(a))
-    return own - math.sqrt(share / PARTS) * float(ndtri(b))
+    if share == OF_ODDS:
+        sizes, total = (one.draws, one.other_draws), one.hits + one.other_hits
+        own = np.arange(max(0, total - sizes[1]), min(sizes[0], total) + 1)
+        given = binom.pmf(own, sizes[0], p) * binom.pmf(total - own, sizes[1], q)
+        return -float(ndtri(given[own >= one.hits].sum() / given.sum()))
+    weighed = 0.0 if share == PARTS else -math.sqrt(1 - share / PARTS) * float(ndtri(a))
+    return weighed - math.sqrt(share / PARTS) * float(ndtri(b))
 
 
 @pytest.mark.parametrize("alpha", [0.045, 1e-6])

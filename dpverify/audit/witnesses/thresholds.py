@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.confidence_regions import Counted, Counts, best_share, share_of
+from dpverify.audit.confidence_regions import OF_ODDS, Counted, Counts, best_share, share_of
 from dpverify.audit.witnesses.calibrating import MOST_BENDS, Curve, fitted_odds
 from dpverify.audit.witnesses.promises import (
     OPTIMISM,
@@ -23,7 +23,8 @@ from dpverify.audit.witnesses.promises import (
 from dpverify.privacy.numbers import Floats
 
 _THRESHOLDS = 400
-_MOVE = 0.01  # how much more, in epsilon, the curve must promise for a threshold to be moved
+_MOVE = 0.01  # share of a bound, and of epsilon 1, that a curve must promise beyond it to move it
+_LESS = 1.0  # standard errors by which counts that follow no curve are taken to look too good
 _NEARLY = 0.93  # share of the largest signed root that is as good
 _REST, _REST_OF_FEW = 0.1, 0.25  # shares of the hits that a threshold at one value may lose
 _BY_CHANCE = 4  # hits of which all are of one of two equal sides in 6% of all cases
@@ -32,6 +33,7 @@ _DOUBT, _MORE_DOUBT = (
     1.5,
 )  # standard errors less for the worth of a contender, on its curve and by counting
 _FEW_OTHERS, _FAR_APART = 10, 63.0
+_RARE, _MOST_GIVEN = 0.05, 10_000  # share of the draws, and hits, up to which odds are tested
 _SHARES = 16.0, 24.0, 32.0, 40.0, 48.0, 54.0, 58.0, 61.0, 63.0, 63.75, 64.0
 
 
@@ -88,7 +90,8 @@ def moved(
 ) -> tuple[Chosen, float]:
     """Return the threshold that promises most where odds follow a curve of the score
     (``calibrating``), and what that is worth among others: a promise that is less cautious, and
-    as good for rare events as for common ones.
+    as good for rare events as for common ones. Where odds follow none, counts say what is expected
+    of a claim that stands.
 
     own, other: the scores; curve: theirs. An event without any draw of the other side stays
     where odds bend: the other side may end there, and no curve follows odds that become
@@ -108,15 +111,35 @@ def moved(
         counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
         promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
         stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
-        if promised.max() >= max(chosen.promise, float(promised[0, stays]) + _MOVE):
+        there_promised = float(promised[0, stays])
+        more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
+        if promised.max() >= max(chosen.promise, there_promised + more):
             worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
             best = _best(curve.thresholds, *counts, promised, task)
             at = int(np.argmax(promised))
             return replace(best, promise=chosen.promise), float(worth[0, at])
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
+    if curve is None:
+        chosen = _expected_best(chosen, own, other, task)
+        there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
     worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)
     return chosen, max(chosen.promise, float(worth[0, 0]))
+
+
+def _expected_best(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
+    """Return the threshold of the largest bound that is expected, and not only promised. Where a
+    refutation may be expected it stays: a commoner event shows that more surely.
+    """
+    thresholds = np.unique(np.sort(own)[_ranks(len(own))])
+    counts = [
+        len(side) - np.searchsorted(np.sort(side), thresholds, side="left") for side in (own, other)
+    ]
+    seen = counts[0], len(own), counts[1], len(other)
+    expected = above_claimed(*seen, task, power=0.0, optimism=_LESS)
+    if max(expected.max(), chosen.promise) > 0:
+        return chosen
+    return replace(_best(thresholds, *seen, expected, task), promise=chosen.promise)
 
 
 def _best(
@@ -152,12 +175,15 @@ def at_its_value(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chos
 
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
     """Choose the share that certifies most of one (epsilon, delta) where few others are to be
-    expected, or far fewer than hits: spreads of logarithms say nothing then.
+    expected, or far fewer than hits: spreads of logarithms say nothing then. For rare events it
+    is the test of odds, which is best whatever their counts.
     """
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     hits, others = (
         task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
     )
+    if len(task.points) == 1 and 0 < hits <= _RARE * task.draws and hits + others <= _MOST_GIVEN:
+        return replace(chosen, aim=replace(chosen.aim, share=OF_ODDS))
     many = others >= _FEW_OTHERS and chosen.aim.share < _FAR_APART
     if len(task.points) > 1 or many or not hits:
         return chosen
