@@ -16,6 +16,7 @@ from dpverify.suite.engines import processes
 ROOT = Path(__file__).parents[2]
 _THEORY = (
     "__init__",
+    "caches",
     "gaussian_laws",
     "laws",
     "lower_bounds",

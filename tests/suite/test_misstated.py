@@ -307,6 +307,7 @@ def counted(tmp_path: Path) -> Path:
     (tmp_path / "spec" / "theory").mkdir()
     for stem in (
         "__init__",
+        "caches",
         "gaussian_laws",
         "laws",
         "lower_bounds",
