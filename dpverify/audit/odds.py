@@ -24,7 +24,7 @@ def log_odds_at_least(
     """Return the logarithm of the ratio of odds at which P(at least hits | all hits) has this
     score z, or a lower one; -inf where none is that low. P(end > truth) <= P(N >= score).
     """
-    total, level = hits + other_hits, float(ndtr(-score))
+    total = hits + other_hits
     first, last = max(0, total - other_draws), min(draws, total)
     if hits == first:
         return -math.inf
@@ -32,20 +32,22 @@ def log_odds_at_least(
     steps = np.log((draws - at) * (total - at) / ((at + 1) * (other_draws - total + at + 1)))
     rising, falling = steps[hits - first :], -steps[: hits - first][::-1]
 
-    def tail(logarithm: float) -> float:
+    def rejected(logarithm: float) -> bool:
         # logarithms of masses, from that of so many hits on, and those below it downwards
         above = np.append(0.0, np.cumsum(rising + logarithm))
         below = np.cumsum(falling - logarithm)
         most = max(above.max(), below.max())
-        reached = np.exp(above - most).sum()
-        return float(reached / (reached + np.exp(below - most).sum()))
+        reached, missed = (np.exp(part - most).sum() for part in (above, below))
+        if score < 0:  # by the complement, which keeps its digits
+            return bool(missed >= ndtr(score) * (reached + missed))
+        return bool(reached <= ndtr(-score) * (reached + missed))
 
     low, high = -_FARTHEST, _FARTHEST
-    if tail(low) > level:
+    if not rejected(low):
         return -math.inf
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if tail(middle) <= level else (low, middle)
+        low, high = (middle, high) if rejected(middle) else (low, middle)
     return low - _OUTWARD
 
 

@@ -134,8 +134,11 @@ def conditional(hits: int, draws: int, others: int, other_draws: int, odds: floa
     for i in range(hits - 1, first - 1, -1):
         term = term * (i + 1) * (other_draws - total + i + 1) * ONE
         below += (term := term // ((draws - i) * (total - i) * over))
-    mass = float(mp.mpf(above) / (above + below)) * (1 + TAIL)
-    return 36.0 if mass < 1e-300 else -NormalDist().inv_cdf(min(mass, 1 - TAIL)) - QUANTILE
+    up = above < below  # else the complement
+    mass = float(mp.mpf(above if up else below) / (above + below))
+    if mass < 1e-300:
+        return 36.0 if up else -FAR
+    return (-1 if up else 1) * NormalDist().inv_cdf(mass * (1 + (TAIL if up else -TAIL))) - QUANTILE
 
 
 def joint(witness: Any, proof: Any) -> str:

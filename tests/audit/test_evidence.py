@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,9 +24,10 @@ from dpverify.audit.certificates import Aim, Earlier, certify
 from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.evidence import LARGEST, witness_of, write_witness
 from dpverify.audit.neighbors.pairs import QueryMoves
+from dpverify.audit.odds import log_odds_at_least
 from dpverify.privacy import Guarantee
 from dpverify.privacy.adjacency import Dataset
-from spec.theory.check_witness import check
+from spec.theory.check_witness import check, conditional
 
 PAIR = added("one enters", [0.0, 0.0], 1.0)
 
@@ -436,3 +438,13 @@ def test_a_forged_ratio_of_odds_is_refused(entry: str, value: Any) -> None:
     made["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     with pytest.raises(ValueError, match=r"refute|odds"):
         check(made)
+
+
+def test_the_checker_takes_no_score_that_counts_do_not_have() -> None:
+    """Exact: counts that lean the other way by far have a score far below any that is asked, and
+    honest ends of low scores are accepted."""
+    assert conditional(2, 60_000, 3000, 60_000, 1e9) < -100
+    for score in (-6.0, -5.0, -4.0, -2.0, 0.0, 3.0):
+        odds = math.exp(log_odds_at_least(200, 60_000, 40, 60_000, score))
+        assert conditional(200, 60_000, 40, 60_000, odds) >= score
+        assert conditional(200, 60_000, 40, 60_000, odds * (1 + 1e-5)) < score

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
@@ -17,6 +18,7 @@ from dpverify.audit.confidence_regions import (
     OF_ODDS,
     PARTS,
     Counted,
+    _above_odds,
     confidence_region,
     score_of,
     share_of,
@@ -27,6 +29,7 @@ from dpverify.audit.witnesses.thresholds import Chosen, with_share
 
 SIZES = (20, 14)
 TRUTHS = [(0.5, 0.5), (0.3, 0.1), (0.05, 0.05), (0.9, 0.2), (0.12, 0.1), (1.0, 0.2), (0.3, 0.0)]
+TRUTHS.append((0.13, 0.75))  # where a guard too weak shows
 ALPHA = 0.1
 
 
@@ -44,6 +47,20 @@ def missed(p: float, q: float, score: float) -> float:
         for (hits, others), mass in probabilities(p, q).items()
         if log_odds_at_least(hits, SIZES[0], others, SIZES[1], score) > truth
     )
+
+
+@pytest.mark.parametrize("score", [-5.0, -9.0, -20.0])
+def test_ends_of_low_scores_are_those_of_the_complement(score: float) -> None:
+    """Within 1e-6: of the other side's hits, by mpmath; 1 - Phi(score) has no digits there."""
+    end = log_odds_at_least(15, 400, 40, 500, score)
+    total, log = 55, mp.mpf(end)
+    with mp.workdps(60):
+        masses = [
+            mp.binomial(400, k) * mp.binomial(500, total - k) * mp.exp(k * log)
+            for k in range(total + 1)
+        ]
+        fewer = sum(masses[:15]) / sum(masses)
+        assert float(mp.log(fewer)) == pytest.approx(float(mp.log(mp.ncdf(score))), abs=1e-6)
 
 
 @pytest.mark.parametrize("score", [2.0, 0.8, -1.0])
@@ -98,6 +115,17 @@ def test_regions_leave_the_truth_out_no_more_often_than_stated() -> None:
     assert max(noncoverage(p, q, 2 * ALPHA) for p, q in TRUTHS) > ALPHA
 
 
+def test_boxes_cover_all_pairs_above_the_curve() -> None:
+    """Exact: boxes one cell off leave a pair out."""
+    counted, bar, guard = Counted(30, 400, 4, 500), score_of(ALPHA), 0.01 * ALPHA
+    region = _above_odds(counted, bar, guard, 1)
+    odds = math.exp(log_odds_at_least(30, 400, 4, 500, bar))
+    least, most = float(region.lower.min()), float(region.upper.max())
+    for q in np.geomspace(1e-6, most * (1 - 1e-9), 5000).tolist():
+        p = max(odds * q / (1 - q + odds * q), least)
+        assert np.any((region.lower <= p) & (q <= region.upper)), (p, q)
+
+
 def test_boxes_follow_the_curve() -> None:
     """Within .002 in epsilon: the smallest ratio p / q of a region is that at its largest q."""
     counted = Counted(150, 77_000, 5, 77_000)
@@ -139,3 +167,20 @@ def test_odds_are_tested_of_rare_events_of_not_too_many_hits(
     task = Task([(1.0, 0.0)], 1e-6, int(draws))
     chosen = with_share(Chosen(1.0, Aim((1.0, 0.0), 40), 0.0), scores, other, task)
     assert (chosen.aim.share == OF_ODDS) == tests_odds
+
+
+@pytest.mark.parametrize("counts", [(150, 0, 75), (150, 5, 60), (3000, 0, 2500), (400, 40, 200)])
+def test_a_delta_that_explains_hits_leaves_odds_alone(counts: tuple[int, int, int]) -> None:
+    """Exact: (hits, others, delta times draws). The ratio of odds that such a claim allows has no
+    end, so that odds certify less than the spreads do."""
+    n, alpha = 77_000, 9e-7
+    hits, others, due = counts
+    point, counted = (1.0, due / n), Counted(hits, n, others, n)
+    own, other = (np.repeat([1.0, 0.0], [k, n - k]) for k in (hits, others))
+    chosen = Chosen(1.0, Aim(point, 40), 0.0)
+    share = with_share(chosen, own, other, Task([point], alpha, n)).aim.share
+    shown = [confidence_region(counted, one, alpha).epsilon_at(point[1]) for one in (share, 0)]
+    assert share != OF_ODDS
+    assert shown[0] > 1.1 * shown[1]
+    small = Task([(1.0, 1e-6)], alpha, n)
+    assert with_share(chosen, own, other, small).aim.share == OF_ODDS

@@ -18,6 +18,7 @@ def test_what_an_obligation_depends_on_is_its_closure() -> None:
     sources = Sources(ROOT, ROOT)
     assert sources.closure({"spec.theory.packing"}) == {
         "spec.theory.packing",
+        "spec.theory.caches",
         "spec.theory.chi_square",
         "spec.theory.laws",
         "spec.theory.obligations",

@@ -34,6 +34,7 @@ _DOUBT, _MORE_DOUBT = (
 )  # standard errors less for the worth of a contender, on its curve and by counting
 _FEW_OTHERS, _FAR_APART = 10, 63.0
 _RARE, _MOST_GIVEN = 0.05, 10_000  # share of the draws, and hits, up to which odds are tested
+_NO_DELTA = 0.01  # share of the hits that delta may explain where odds are tested
 _SHARES = 16.0, 24.0, 32.0, 40.0, 48.0, 54.0, 58.0, 61.0, 63.0, 63.75, 64.0
 
 
@@ -176,13 +177,16 @@ def at_its_value(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chos
 def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
     """Choose the share that certifies most of one (epsilon, delta) where few others are to be
     expected, or far fewer than hits: spreads of logarithms say nothing then. For rare events it
-    is the test of odds, which is best whatever their counts.
+    is the test of odds, which is best whatever their counts, if delta is a small part of them:
+    the ratio of odds that the claim allows rises without end where delta / Q(S) does.
     """
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
     hits, others = (
         task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
     )
-    if len(task.points) == 1 and 0 < hits <= _RARE * task.draws and hits + others <= _MOST_GIVEN:
+    delta = task.points[0][1]
+    rare = delta * task.draws < _NO_DELTA * hits <= _NO_DELTA * _RARE * task.draws
+    if len(task.points) == 1 and rare and hits + others <= _MOST_GIVEN:
         return replace(chosen, aim=replace(chosen.aim, share=OF_ODDS))
     many = others >= _FEW_OTHERS and chosen.aim.share < _FAR_APART
     if len(task.points) > 1 or many or not hits:
