@@ -114,10 +114,15 @@ def score(hits: int, draws: int, p: Any) -> float:
     over, rest, i, total, term = int(p * ONE), int((1 - p) * ONE), at, 0, ONE
     while term:  # terms fall
         total, i, term = total + term, i + 1, term * (draws - i) * over // (i + 1) // rest
-    mass = float(mp.binomial(draws, at) * p**at * (1 - p) ** (draws - at) * total / ONE)
+    return least(mp.binomial(draws, at) * p**at * (1 - p) ** (draws - at) * total / ONE, up)
+
+
+def least(mass: Any, up: bool) -> float:
+    """Return at most z of this probability; of its complement, if not ``up``."""
     if mass < 1e-300:
         return 36.0 if up else -FAR
-    return (-1 if up else 1) * NormalDist().inv_cdf(mass * (1 + (TAIL if up else -TAIL))) - QUANTILE
+    at = float(mass) * (1 + (TAIL if up else -TAIL))
+    return (-1 if up else 1) * NormalDist().inv_cdf(at) - QUANTILE
 
 
 def conditional(hits: int, draws: int, others: int, other_draws: int, odds: float) -> float:
@@ -135,10 +140,7 @@ def conditional(hits: int, draws: int, others: int, other_draws: int, odds: floa
         term = term * (i + 1) * (other_draws - total + i + 1) * ONE
         below += (term := term // ((draws - i) * (total - i) * over))
     up = above < below  # else the complement
-    mass = float(mp.mpf(above if up else below) / (above + below))
-    if mass < 1e-300:
-        return 36.0 if up else -FAR
-    return (-1 if up else 1) * NormalDist().inv_cdf(mass * (1 + (TAIL if up else -TAIL))) - QUANTILE
+    return least(mp.mpf(above if up else below) / (above + below), up)
 
 
 def joint(witness: Any, proof: Any) -> str:
@@ -166,6 +168,7 @@ def joint(witness: Any, proof: Any) -> str:
 def excludes(block: Any, bar: float, far: float, epsilon: float, delta: float) -> None:
     """Raise ValueError unless the counts reject all that the point allows."""
     (k, n, j, m), share = block["counts"], block["share"] / 64
+    _require(share or "odds" in block, "neither a share nor a ratio of odds")
     odds = 0 if share else block["odds"]  # all ratios up to this are rejected
     _require(share or conditional(k, n, j, m, odds) >= bar, "the ratio of odds is too large")
     own, other = (1 - share) ** 0.5, share**0.5

@@ -211,7 +211,7 @@ def test_the_command_line(joint: dict[str, Any], tmp_path: Path) -> None:
 
 def test_it_is_short_and_imports_nothing_of_ours() -> None:
     text = FILE.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 195
+    assert len(text.splitlines()) <= 230
     roots: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
