@@ -206,9 +206,7 @@ def expected_error(parameters: Parameters, n: int) -> Any:
         cell, multiplier = real(public.cell), real(Fraction(parameters["noise_multiplier"]))
         small = two_balls.inside(radius, Fraction(parameters["inner_ratio"]))
         sides = multiplier * (2 if parameters["adjacency"] is Adjacency.REPLACE else 1)
-        signal = two_balls.signal(
-            roots, n, small * cell, radius * cell, real(off) * cell, sides
-        )
+        signal = two_balls.signal(roots, n, small * cell, radius * cell, real(off) * cell, sides)
         left = two_balls.left_of_noise(roots, signal)
     count = 2 / (1 + ratio) * (ratio * real(off / transcript_sums.weight(small))) ** 2
     whole = mp.sqrt(ratio**2 + (1 - ratio**2) * left + count)
