@@ -22,7 +22,9 @@ f = 1 - c v / Y^T Q Y. Integrating by parts, the mean cost is v tr Q + v^2 E[(c^
 is at most v tr Q for every S if 0 <= c <= 2 (tr Q - 2 q). A negative f may be 0 instead: each
 coordinate of Y is rather of the sign of S than of the other. QED (James and Stein for Q = I.)
 The regression's residual is independent of Y, so the mean square error of the sum of c is not above
-that of one outer ball of the same privacy, whatever the records are.
+that of one outer ball of the same privacy, whatever the records are, but for rounding to cells:
+its part of ``tilted_reach`` is noise that one ball has not, which counts where the inner ball has
+few cells.
 """
 
 from __future__ import annotations
