@@ -176,7 +176,7 @@ def test_the_error_is_the_expected_one(epsilon: int, d: int, n: int, power: int,
 
     Without the finite rest of n normal records, the center's part of it and the number's noise
     the second and the third ratio for two balls would be 1.8 and 2.4."""
-    deviations = np.arange(1, d + 1) ** (-power / 2)
+    deviations: Any = np.arange(1, d + 1) ** (-power / 2)
     outer, inner = (tail_radius(deviations, rare) for rare in (0.5 / math.sqrt(n), 0.5))
     given: dict[str, Any] = {
         "adjacency": ADD,
@@ -198,8 +198,10 @@ def test_the_error_is_the_expected_one(epsilon: int, d: int, n: int, power: int,
 
 def test_lengths_beyond_floats_have_an_interval() -> None:
     """Squares of such deviations are infinite: all of the rest is kept, and 0 of it is cut."""
-    large, n = 1e306, 20_000
-    outer, inner = (tail_radius(np.full(20, 1e153), rare) for rare in (0.5 / math.sqrt(n), 0.5))
+    large, n = 1e307, 20_000
+    outer, inner = (
+        tail_radius(np.full(20, math.sqrt(large)), rare) for rare in (0.5 / math.sqrt(n), 0.5)
+    )
     mechanism = RefinedMean.for_budget(
         BUDGET,
         adjacency=ADD,
