@@ -223,7 +223,7 @@ def _attacked(
         mechanism=mechanism,
         pairs=pairs(to, n, edge, mechanism.minimum_n(beta="1/2")),
         faults=[fault(mechanism) for fault in faults],
-        first_stage=first_stage(to, n) if mechanism.inner_ratio is None else (),
+        first_stage=first_stage(to, n),
         quick_trials=60_000,
     )
 

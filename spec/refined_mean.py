@@ -187,8 +187,9 @@ def expected_error(parameters: Parameters, n: int) -> Any:
 
     It is sqrt(tr M^(1/2)) (s / n) sqrt(1 + (c / w)^2): s is the noise of the sum in cells, w
     the number's weight, and c the center's noise, along which that of the number counts. With
-    two balls all are inside the inner one, or symmetric, and s^2 is a^2 + (b^2 - a^2) times
-    ``left_of_noise``, a and b the noise of the inner and of the outer ball alone.
+    two balls the records are normal with covariance M. Then s^2 is a^2 + (b^2 - a^2) times
+    ``left_of_noise``, a and b the noise of the inner and of the outer ball alone, and a^2 less
+    its regression, 2 a^2 / (1 + a / b), counts for the number.
     """
     first, public = (
         rescaled_laws.shares(first_stage(parameters)),
@@ -198,16 +199,18 @@ def expected_error(parameters: Parameters, n: int) -> Any:
         raise ValueError("no closed form of the error after a random filter")
     off = center_noise(first, public.radius, (n - first.shift,))
     radius = ball_radius(parameters, public, off)
-    noise, ratio = real(_noise(parameters, radius)), inner_ratio(parameters)
-    roots = [mp.sqrt(value) for value in spectrum(parameters["matrix"])]
-    lost = mp.mpf(1)
-    if ratio is not None:
-        square = real(ratio) ** 2
-        noise *= mp.sqrt(square + (1 - square) * two_balls.left_of_noise(roots))
-        radius = two_balls.inside(radius, ratio)
-        lost = 2 / (1 + real(ratio))
-    count = mp.sqrt(1 + lost * real(off / transcript_sums.weight(radius)) ** 2)
-    return noise * real(public.cell) / n * count * mp.sqrt(mp.fsum(roots))
+    noise, ratio = real(_noise(parameters, radius)), real(inner_ratio(parameters) or Fraction(1))
+    roots, left = [mp.sqrt(value) for value in spectrum(parameters["matrix"])], mp.mpf(1)
+    small = radius
+    if ratio < 1:
+        cell, multiplier = real(public.cell), real(Fraction(parameters["noise_multiplier"]))
+        small = two_balls.inside(radius, Fraction(parameters["inner_ratio"]))
+        sides = multiplier * (2 if parameters["adjacency"] is Adjacency.REPLACE else 1)
+        signal = two_balls.signal(roots, n, small * cell, radius * cell, real(off) * cell, sides)
+        left = two_balls.left_of_noise(roots, signal)
+    count = 2 / (1 + ratio) * (ratio * real(off / transcript_sums.weight(small))) ** 2
+    whole = mp.sqrt(ratio**2 + (1 - ratio**2) * left + count)
+    return noise * real(public.cell) / n * whole * mp.sqrt(mp.fsum(roots))
 
 
 @states(Source("OURS", "error of a noisy sum over a noisy count, normal tails"))

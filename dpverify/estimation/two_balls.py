@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -15,11 +14,12 @@ import numpy as np
 from dpverify.estimation.friendly_means import spread_of
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.shapes import Shape
-from dpverify.privacy.numbers import Floats, to_float
+from dpverify.privacy.numbers import Floats
 
 ENOUGH = 4
 """Least trace of M^(1/2) over its largest eigenvalue with which shrinking has its full effect."""
 _ZERO, _SURE = 1e-9, 2
+_MOST = 1e60  # stands for every longer radius in estimates: products of such are finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,12 @@ def combined(
         kept = max(0.0, 1 - explained) if math.isfinite(explained) else 1.0
         squares = noise * noise if noise.ndim == 1 else (noise * noise).sum(axis=1)
         plain = np.sqrt(np.maximum(seen * seen - _SURE**2 * squares, 0))
-    along = 1 + balls.regression
+    along, cut = 1 + balls.regression, np.zeros_like(plain)
+    if kept < 1:  # where all is kept, lengths may be infinite
+        cut = along * (1 - kept) * plain
     total = inner + (along * kept - balls.regression) * more
     deviation = math.hypot(balls.own, along * math.sqrt(kept) * balls.rest)
-    return total, deviation, along * (1 - kept) * plain
+    return total, deviation, cut
 
 
 def shrinkage(many: float) -> float:
@@ -90,23 +92,83 @@ def shrinkage(many: float) -> float:
     return min(1.0, max(0.0, 2 * (1 - 2 / many)))
 
 
-def typical(inner_ratio: Fraction, shape: Shape) -> float:
-    """Predict the noise over that of the outer ball, for records that are symmetric about the
-    mean: of shrunk noise about one part in 4 + tr(M^(1/2))^2 / tr M is left.
+def left_of_noise(signal: float, shape: Shape) -> float:
+    """Predict the mean square error of Y, shrunk, over that of its noise; signal: the mean square
+    of S over it.
+
+    Both are taken to be normal with covariances in proportion, so that Y^T Q Y is gamma.
     """
     many, effective = directions(shape)
-    left = 1 / (effective + 4) if many >= ENOUGH else 1.0
-    square = to_float(inner_ratio) ** 2
-    return math.sqrt(square + (1 - square) * left)
+    if many < ENOUGH or not math.isfinite(signal):
+        return 1.0
+    known = signal / (1 + signal)
+    quotients, masses = _gamma(effective / 2)
+    lengths = (1 + signal) * quotients
+    kept = np.maximum(0.0, 1 - 1 / lengths)
+    return known + float((masses * (kept - known) ** 2 * lengths).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class NormalRecords:
+    """So many normal records about a center, and the noise of one sum over them.
+
+    values: eigenvalues of their covariance after the map, taken as in proportion to those of
+    M^(1/2). center: the deviation of the center's noise in each coordinate. multiplier: the
+    noise's deviation over the radius.
+    """
+
+    n: int
+    values: Floats
+    center: float
+    multiplier: float
+
+    def signal(self, small: float, large: float) -> float:
+        """Predict E|S|^2 over the mean square of the noise of Y; lengths are those of Q.
+
+        S is what the outer ball adds of each record, and what the center's error adds to that.
+        The squared length of a record has the gamma law of the same first three moments.
+        """
+        unit = math.sqrt(float(self.values.max()))
+        first, second, third = (float(((self.values / unit**2) ** k).sum()) for k in (1, 2, 3))
+        r, large, center = (min(x / unit, _MOST) for x in (small, large, self.center))
+        quotients, masses = _gamma(second**3 / third**2 / 2)
+        above = second**2 / third * (quotients - 1)
+        squares = first + above + len(self.values) * center**2
+        lengths = np.sqrt(squares)
+        more = np.minimum(lengths, large) - np.minimum(lengths, r)
+        along = np.maximum(0.0, second + third / second * above) / squares  # of a direction in Q
+        own = self.n * float((masses * along * more**2).sum())
+        moved = self.n * center * float((masses * more * lengths).sum()) / first
+        noise = (self.multiplier * large) ** 2 * (large - r) / (large + r)
+        return (own / first + moved**2) / noise if noise else math.inf
+
+
+@lru_cache(maxsize=16)
+def _gamma(half: float) -> tuple[Floats, Floats]:
+    """Return quotients and their masses for the gamma law of mean 1 and this shape, at least
+    1/2.
+    """
+    logs = np.linspace(-10 / math.sqrt(half) - 40 / half, 10 / math.sqrt(half), 4001)
+    quotients = np.exp(logs)
+    masses = np.exp(half * (logs - quotients + 1))
+    return quotients, masses / masses.sum()
 
 
 @lru_cache(maxsize=64)
 def directions(shape: Shape) -> tuple[float, float]:
     """Return tr M^(1/2) over the largest eigenvalue of M^(1/2), and tr(M^(1/2))^2 / tr M."""
+    lengths = mapped(shape)
+    lengths = lengths / lengths.max()
+    return float(lengths.sum()), float(lengths.sum() ** 2 / (lengths**2).sum())
+
+
+@lru_cache(maxsize=64)
+def mapped(shape: Shape) -> Floats:
+    """Return the eigenvalues of M^(1/2), those that are not 0: of the covariance M after the
+    map.
+    """
     roots: Sequence[float] | Floats = shape.scales
     if shape.rows is not None:
         roots = np.abs(np.linalg.eigvalsh(np.array(shape.rows)))
     own = np.array(roots)
-    own = own[own > _ZERO * own.max()]
-    lengths = (own.min() / own) ** 2
-    return float(lengths.sum()), float(lengths.sum() ** 2 / (lengths**2).sum())
+    return np.asarray(own[own > _ZERO * own.max()] ** -2.0)

@@ -54,8 +54,13 @@ def _above(t: Any) -> Any:
 
 
 def _below(t: Any, cap: Any) -> Any:
-    """Return E min((t - N)^+, b), enclosed: E (t - N)^+ less E (t - b - N)^+."""
-    return _above(t) - _above(t - cap) + point(cap)
+    """Return E min((t - N)^+, b), enclosed: E (t - N)^+ less E (t - b - N)^+.
+
+    t - b is rounded, and lies in an interval; E (N - t)^+ falls in t.
+    """
+    rest = point(t) - point(cap)
+    beyond = mp.iv.mpf([lower(_above(upper(rest))), upper(_above(lower(rest)))])
+    return _above(t) - beyond + point(cap)
 
 
 def threshold(epsilon: Fraction, cap: Any) -> Any:
@@ -171,4 +176,32 @@ def obligation_attained(
         require(abs(mean / mass - t) < mp.mpf("1e-9"), f"epsilon = {text}: {mean / mass}, not {t}")
         require(t < real(epsilon) / 2, f"epsilon = {text}: {t}")
         cases += 1
+    return cases
+
+
+@states(_REPLACED)
+def obligation_delta(
+    claimed: Callable[[Fraction, Fraction, int], Any] = replaced_leak,
+) -> int:
+    """Check the bound with a delta against one mechanism in d dimensions: with probability delta it
+    gives the record's direction, otherwise that of one coordinate's sign, by randomized response.
+
+    Its scores are |x| and that coordinate's length times the sign it tells, with means a = E |x|
+    and b = tanh(epsilon / 2) sqrt(2 / pi). R may differ between the two: with E R^2 = 1 the
+    largest mean is sqrt(delta a^2 + (1 - delta) b^2). For a small delta it comes within a tenth.
+    """
+    cases, nearest = 0, mp.mpf(0)
+    for epsilon, delta, d in product(
+        map(Fraction, ("1/4", "1", "2")), map(Fraction, ("1e-12", "1e-6", "1/100", "1/10")),
+        (1, 10, 100),
+    ):  # fmt: skip
+        a = mp.sqrt(2) * mp.gammaprod([mp.mpf(d + 1) / 2], [mp.mpf(d) / 2])
+        b = mp.tanh(real(epsilon) / 2) * mp.sqrt(2 / mp.pi)
+        mean, most = (
+            mp.sqrt(real(delta) * a**2 + real(1 - delta) * b**2),
+            claimed(epsilon, delta, d),
+        )
+        require(mean <= most, f"epsilon = {epsilon}, {delta}, d = {d}: {mean} > {most}")
+        nearest, cases = max(nearest, mean / most), cases + 1
+    require(nearest >= mp.mpf("0.9"), f"the mechanism is not beyond {nearest} of the bound")
     return cases

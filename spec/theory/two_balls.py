@@ -22,7 +22,9 @@ f = 1 - c v / Y^T Q Y. Integrating by parts, the mean cost is v tr Q + v^2 E[(c^
 is at most v tr Q for every S if 0 <= c <= 2 (tr Q - 2 q). A negative f may be 0 instead: each
 coordinate of Y is rather of the sign of S than of the other. QED (James and Stein for Q = I.)
 The regression's residual is independent of Y, so the mean square error of the sum of c is not above
-that of one outer ball of the same privacy, whatever the records are.
+that of one outer ball of the same privacy, whatever the records are, but for rounding to cells:
+its part of ``tilted_reach`` is noise that one ball has not, which counts where the inner ball has
+few cells.
 """
 
 from __future__ import annotations
@@ -118,22 +120,72 @@ def shrinkage(weights: Sequence[Fraction]) -> Fraction:
 
 
 @states(_SHRUNK)
-def left_of_noise(weights: Sequence[Any]) -> Any:
-    """Return what shrinking leaves of the noise's mean square where S = 0: E (W - 1)^2 / W over
-    W > 1, W = Y^T Q Y / (v tr Q), by the gamma law of the same mean and variance; 1 where c <
-    tr Q.
+def left_of_noise(weights: Sequence[Any], signal: Any = 0) -> Any:
+    """Return the mean square error of Y, shrunk, over that of its noise; 1 where c < tr Q.
+
+    S and the noise are taken as normal with covariances in proportion, E|S|^2 ``signal`` times the
+    noise's mean square, t = signal / (1 + signal). Given Y, S is then t Y and an error of t times
+    the noise's, and (1 + signal) W = Y^T Q Y / (v tr Q), where W has about the gamma law of the
+    same mean and variance.
     """
     trace = mp.fsum(weights)
     if trace < 4 * max(weights):
         return mp.mpf(1)
-    half = trace**2 / mp.fsum(q**2 for q in weights) / 2
-    log = half * mp.log(half) - mp.loggamma(half)
+    known = mp.mpf(signal) / (1 + signal)
 
     def part(w: Any) -> Any:
-        return (w - 1) ** 2 / w * mp.exp(log + (half - 1) * mp.log(w) - half * w)
+        length = (1 + signal) * w
+        return (max(1 - 1 / length, mp.mpf(0)) - known) ** 2 * length
 
-    wide = 1 / mp.sqrt(half)
-    return mp.quad(part, [1, 1 + wide, 1 + 4 * wide, 1 + 16 * wide, 1 + 100 * wide])
+    half = trace**2 / mp.fsum(q**2 for q in weights) / 2
+    return known + _gamma_mean(half, part, [1 / mp.mpf(1 + signal)])
+
+
+def _gamma_mean(half: Any, part: Callable[[Any], Any], kinks: Sequence[Any]) -> Any:
+    """Return E part(W) for the gamma law of mean 1 and shape ``half``."""
+    log, wide = half * mp.log(half) - mp.loggamma(half), 1 / mp.sqrt(half)
+    ends = {mp.mpf(0), *(1 + k * wide for k in (-8, -4, -1, 0, 1, 4, 16, 100)), *kinks}
+
+    def weighed(w: Any) -> Any:
+        return part(w) * mp.exp(log + (half - 1) * mp.log(w) - half * w) if w else mp.mpf(0)
+
+    return mp.quad(weighed, sorted(end for end in ends if 0 <= end <= 1 + 100 * wide))
+
+
+@states(Source("OURS", "squared lengths by the gamma law of their first three moments"))
+def signal(values: Sequence[Any], n: int, small: Any, large: Any, center: Any, noise: Any) -> Any:
+    """Return E|S|^2 over the mean square of Y's noise, in lengths of Q, for n normal records.
+
+    values: eigenvalues of their covariance, in proportion to Q. center: the deviation of the
+    point in each coordinate. noise: the multiplier, doubled where records are replaced.
+
+    A record y at the length L adds h y / L, h = min(L, R) - min(L, r). Its squared length
+    y^T Q y h^2 / L^2 needs E(y^T Q y | L^2), taken as linear: with c_k the sum of the k-th
+    powers of values, c_2 + (L^2 - c_1) c_3 / c_2. The law of L^2 - d center^2 is taken as
+    that gamma law, moved, which has its first three moments. The point's error e moves S by about
+    n k e, k = E(h L) / c_1 (Stein's identity, averaged over directions).
+    """
+    first, second, third = (mp.fsum(q**k for q in values) for k in (1, 2, 3))
+    half, scale = second**3 / third**2 / 2, second**2 / third
+    off = len(values) * center**2
+
+    def more(w: Any) -> tuple[Any, Any]:
+        square = first + off + scale * (w - 1)
+        length = mp.sqrt(square)
+        return square, min(length, large) - min(length, small)
+
+    def own(w: Any) -> Any:
+        square, h = more(w)
+        return max(second + third / second * scale * (w - 1), 0) * h**2 / square if h else h
+
+    def moved(w: Any) -> Any:
+        square, h = more(w)
+        return h * mp.sqrt(square)
+
+    kinks = [1 + (end**2 - first - off) / scale for end in (small, large)]
+    spread = n * _gamma_mean(half, own, kinks) / first
+    moves = n * center * _gamma_mean(half, moved, kinks) / first
+    return (spread + moves**2) / ((noise * large) ** 2 * (large - small) / (large + small))
 
 
 # --- obligations --------------------------------------------------------------------------------

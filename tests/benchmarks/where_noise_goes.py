@@ -9,8 +9,8 @@ no use for they are searches of all of R^d, whose error has no sqrt(log(1 / delt
 Sigma^(1/2) / (n epsilon). budget: what votes and center leave of mu^2. radius: the ball's over
 sqrt(tr Sigma^(1/2)), the typical length of a record after the map. center: what the center's
 noise adds to the radius. twice: a replaced record moves a sum by two radii. two balls: what they
-leave of the noise for symmetric records. count: the number under the same noise. A star marks
-what ``for_budget`` chooses. --runs 0: without measured distances.
+leave of the noise, and of what the outer one adds, for normal records. count: the number under
+the same noise. A star marks what ``for_budget`` chooses. --runs 0: without measured distances.
 
     nice python -m tests.benchmarks.where_noise_goes [--runs 24] [--seed 6]
 """

@@ -117,6 +117,21 @@ TWINS: dict[str, dict[str, Any]] = {
             2 * replaced_scores.most_when_replaced(epsilon, delta, q, cap)
         ),
     },
+    "theory.replaced_scores:obligation_delta": {
+        "no delta": lambda epsilon, delta, d: replaced_scores.replaced_leak(
+            epsilon, Fraction(0), d
+        ),
+        "delta, not its root": lambda epsilon, delta, d: replaced_scores.replaced_leak(
+            epsilon, delta**2, d
+        ),
+        "in one dimension": lambda epsilon, delta, d: replaced_scores.replaced_leak(
+            epsilon, delta, 1
+        ),
+        "half of epsilon": lambda epsilon, delta, d: replaced_scores.replaced_leak(
+            epsilon / 2, delta, d
+        ),
+        "twice as much": lambda *given: 2 * replaced_scores.replaced_leak(*given),
+    },
     "theory.replaced_scores:obligation_attained": {
         "half": lambda epsilon: replaced_scores.replaced_leak(epsilon, Fraction(0), 1) / 2,
         "from the law without": score_drift.drift,
