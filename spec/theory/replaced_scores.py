@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -35,6 +34,7 @@ import mpmath as mp
 
 from dpverify.privacy import Source, states
 
+from .caches import cache
 from .chi_square import interval, lower, point, tail, upper
 from .laws import real
 from .obligations import require
