@@ -258,8 +258,9 @@ def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
     clipped = np.empty_like(moved)
     for radius in np.unique(radii).tolist():
         some = np.flatnonzero(radii == radius)
-        flat = moved[some].reshape(-1, moved.shape[2])
-        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(-1, *moved.shape[1:])
+        own = moved[some]
+        flat = own.reshape(own.shape[0] * own.shape[1], own.shape[2])
+        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(own.shape)
     return clipped
 
 

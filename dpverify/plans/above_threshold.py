@@ -196,9 +196,10 @@ def first_above(noise: IntArray, block: IntArray, levels: IntArray) -> NDArray[n
     """Return for each row of noise the first place where it is at least the gap and the level of
     the row, or the number of gaps.
 
-    Many short rows are compared column by column, as numpy takes long over each row.
+    Many short rows are compared column by column, as numpy takes long over each row; not those
+    of gaps that are Python integers, to which nothing may be added in words.
     """
-    if len(noise) < _LONG * len(block) or len(block) > _SHORT:
+    if len(noise) < _LONG * len(block) or len(block) > _SHORT or block.dtype == object:
         above = np.asarray(noise >= block + levels[:, np.newaxis], dtype=np.bool_)
         return np.where(above.any(axis=1), above.argmax(axis=1), len(block))
     places = np.zeros(len(noise), np.int8)  # counted from behind

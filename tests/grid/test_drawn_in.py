@@ -14,6 +14,7 @@ import pytest
 from dpverify.grid.drawn_in import TwoBallSum, drawn_in_sums
 from dpverify.grid.masks import Counted, distinct, each_once, sums_in_balls
 from dpverify.grid.nearness import by_column
+from dpverify.grid.region_queries import drawn_in
 from dpverify.grid.transcripts import Released, Transcripts
 from dpverify.privacy import Adjacency
 from spec.theory import transcript_sums, two_balls
@@ -110,3 +111,8 @@ class _Seen:
 
     def images(self, nearness: Any) -> Any:
         return SimpleNamespace(images=self.rows, distinct=distinct(self.rows))
+
+
+def test_no_record_near_a_ball_is_drawn_in_to_nothing() -> None:
+    moved = np.zeros((2, 0, 3), np.int64)
+    assert drawn_in(moved, np.array([5, 7]), Fraction(1, 2)).shape == (2, 0, 3)

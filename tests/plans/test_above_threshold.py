@@ -157,6 +157,9 @@ def test_huge_and_tiny_numbers_are_compared_exactly() -> None:
     for gaps, place in (((huge, huge, -huge), 2), ((huge,), 1), ((0,), 0), ((1,), 1), ((1, -1), 1)):
         drawn = _round(gaps, tiny, tiny).draw(SeededBits(1), 50)
         assert (drawn == place).all()
+    noise = Fraction(10)
+    for gap in (2**63 - 1, 2**64):  # many rows of few columns, as batches have them
+        assert _round((gap,), noise, noise).draw(SeededBits(1), 200).tolist() == [1] * 200
     wide = _round((huge, 0), Fraction(2**45), Fraction(2**46)).draw(SeededBits(1), 2000)
     assert {*wide.tolist()} == {1, 2}
 
