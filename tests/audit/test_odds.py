@@ -27,7 +27,7 @@ from dpverify.audit.odds import log_odds_at_least
 from dpverify.audit.witnesses.promises import Task
 from dpverify.audit.witnesses.thresholds import Chosen, with_share
 
-SIZES = (20, 14)
+SIZES = (13, 9)
 TRUTHS = [(0.5, 0.5), (0.3, 0.1), (0.05, 0.05), (0.9, 0.2), (0.12, 0.1), (1.0, 0.2), (0.3, 0.0)]
 TRUTHS.append((0.13, 0.75))  # where a guard too weak shows
 ALPHA = 0.1
@@ -65,7 +65,7 @@ def test_ends_of_low_scores_are_those_of_the_complement(score: float) -> None:
 
 @pytest.mark.parametrize("score", [2.0, 0.8, -1.0])
 def test_ends_are_above_the_truth_no_more_often_than_stated(score: float) -> None:
-    """Exact, over all counts of 20 and 14 draws; for negative scores too, as blocks need them."""
+    """Exact, over all counts of 13 and 9 draws; for negative scores too, as blocks need them."""
     level = float(ndtr(-score))
     worst = [missed(p, q, score) for p, q in TRUTHS]
     assert max(worst) <= level
