@@ -175,7 +175,7 @@ def test_the_error_is_the_expected_one(epsilon: int, d: int, n: int, power: int,
     1e-8) and 6%, the model's own; one ball is the default where it is better by more than that.
 
     Without the finite rest of n normal records, the center's part of it and the number's noise
-    the second and the third ratio for two balls would be 1.8 and 2.4."""
+    the second and the third ratio for two balls would be 1.6 and 2.4."""
     deviations: Any = np.arange(1, d + 1) ** (-power / 2)
     outer, inner = (tail_radius(deviations, rare) for rare in (0.5 / math.sqrt(n), 0.5))
     given: dict[str, Any] = {
