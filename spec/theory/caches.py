@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import mpmath as mp
 
 Value = TypeVar("Value")
+Shown = TypeVar("Shown", covariant=True)
 
 
-def lru_cache(maxsize: int | None) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+class Cached(Protocol[Shown]):
+    """A function that keeps its values until ``cache_clear`` is called."""
+
+    def __call__(self, *given: Any, **named: Any) -> Shown:
+        """Return the value, computed or kept."""
+
+    def cache_clear(self) -> None:
+        """Forget all values."""
+
+
+def lru_cache(maxsize: int | None) -> Callable[[Callable[..., Value]], Cached[Value]]:
     """Return a decorator that keeps the last so many values, by precision and arguments."""
 
-    def kept(function: Callable[..., Value]) -> Callable[..., Value]:
+    def kept(function: Callable[..., Value]) -> Cached[Value]:
         @functools.lru_cache(maxsize=maxsize)
         def at(precisions: tuple[int, int], *given: Any, **named: Any) -> Value:
             return function(*given, **named)
@@ -29,12 +40,12 @@ def lru_cache(maxsize: int | None) -> Callable[[Callable[..., Value]], Callable[
             return at((mp.mp.prec, mp.iv.prec), *given, **named)
 
         asked.cache_clear = at.cache_clear  # type: ignore[attr-defined]
-        return asked
+        return cast(Cached[Value], asked)
 
     return kept
 
 
-def cache(function: Callable[..., Value]) -> Callable[..., Value]:
+def cache(function: Callable[..., Value]) -> Cached[Value]:
     """Keep all values of a function, by precision and arguments."""
     return lru_cache(maxsize=None)(function)
 

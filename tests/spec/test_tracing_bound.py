@@ -20,7 +20,7 @@ from spec.theory.tracing_bound import leak, least_error, records_needed, samplin
 
 MILLIONTH = Fraction(1, 10**6)
 HARMONIC = [Fraction(1, i**2) for i in range(1, 1001)]
-ONE = {"epsilon": Fraction(1), "delta": MILLIONTH}
+ONE: dict[str, Any] = {"epsilon": Fraction(1), "delta": MILLIONTH}
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 50, 51, 1000])
