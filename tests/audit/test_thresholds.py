@@ -31,8 +31,8 @@ def expected(threshold: float, apart: float, alpha: float) -> float:
 
 @pytest.mark.parametrize("alpha", [0.045, 9e-7])
 def test_without_a_curve_the_largest_expected_bound_is_taken(alpha: float) -> None:
-    """With 40 seeds: on average 93% of the best threshold's bound, and more than what is promised
-    with caution would take, which is too common an event."""
+    """Average over 40 seeds: 93% of the best threshold's bound, and more than the event of what is
+    promised with caution, which is too common."""
     task, apart = Task([(3.0, 0.0)], alpha, LEFT), 1.0
     best = max(expected(t, apart, alpha) for t in np.linspace(0, 3.5, 71))
     shown: list[list[float]] = [[], []]
@@ -63,8 +63,8 @@ def test_where_a_refutation_may_be_expected_an_event_stays() -> None:
 
 
 def test_small_bounds_move_by_small_gains() -> None:
-    """With 40 seeds: of a bound of about .1 a gain of a hundredth is enough. Before, .01 in
-    epsilon was asked, a tenth of it."""
+    """Average over 40 seeds: of a bound of about .1 a gain of a hundredth of it is enough, not .01
+    in epsilon, a tenth of it."""
     task, apart, alpha = Task([(0.2, 0.0)], 9e-7, LEFT), 0.08, 9e-7
     best = max(expected(t, apart, alpha) for t in np.linspace(-1, 2.5, 71))
     shown = []

@@ -71,8 +71,8 @@ def test_many_records_far_from_another_center_have_their_sum(columns: int, total
 @pytest.mark.parametrize("radius", [1, 3, 2**20 + 3, FAR])
 @pytest.mark.parametrize("columns", [1, 3])
 def test_sums_in_two_balls_are_the_specs(adjacency: Adjacency, radius: int, columns: int) -> None:
-    """In the unit of the noise, about several centers and with several radii at once; a record
-    often, and as many centers as make the data be counted."""
+    """Compare in the unit of the noise, about several centers and with several radii at once; a
+    record often, and as many centers as make the data be counted."""
     rng = np.random.default_rng(columns)
     scale = min(3 * radius, 2**40 - 1)
     rows = rng.integers(-scale, scale + 1, (40, columns))

@@ -1,4 +1,4 @@
-"""What every mechanism answers, and says before a release: one case for each class."""
+"""Answers of every mechanism, and what it says before a release: one case for each class."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_many_rows_have_the_probabilities_of_few(noise: Any, width: int) -> None
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 3), 2, 50])
 def test_numbers_at_one_distance_have_the_probability_that_each_has_alone(sigma: Any) -> None:
-    """In a batch the logarithm is computed once for a distance, and alone for the number itself."""
+    """Compare a batch, where each distance has one logarithm, with numbers that are alone."""
     noise, center = RoundedGaussian(sigma), np.array([7])
     outputs = np.random.default_rng(4).integers(-200, 200, (500, 1))
     alone = [noise.log_probability(outputs[[i]], center)[0] for i in range(len(outputs))]

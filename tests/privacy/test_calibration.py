@@ -123,6 +123,10 @@ def test_a_guess_changes_no_boundary() -> None:
                 assert boundary(holds, gap=gap, signed=signed) == plain
 
 
+def _log_below(threshold: Fraction, x: Fraction) -> float:
+    return math.log(threshold) - math.log(x)
+
+
 def test_a_right_guess_saves_most_of_the_tests() -> None:
     for threshold in (Fraction(1, 3), Fraction(7), Fraction(10**9, 7)):
         asked: list[Fraction] = []
@@ -135,7 +139,7 @@ def test_a_right_guess_saves_most_of_the_tests() -> None:
 
         boundary(holds)
         halving = len(asked)
-        boundary(holds, signed=lambda x, t=threshold: math.log(t) - math.log(x))  # type: ignore[misc]
+        boundary(holds, signed=partial(_log_below, threshold))
         assert len(asked) - halving <= halving - 38
 
 
