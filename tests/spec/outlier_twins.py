@@ -202,7 +202,7 @@ FAULTS: dict[str, list[Plant]] = {
     "theory.regions:obligation_slab_sum": [_nobody_drawn_in],
     "theory.regions:obligation_slice_sum": [_nobody_drawn_in],
     "theory.sliced_means:obligation_slices": [
-        lambda patch: patch.setattr(sliced_means, "_SPREAD", 1.0),
+        lambda patch: patch.setattr(sliced_means, "_AWAY", (6.0,)),
         lambda patch: patch.setattr(sliced_means, "_density", lambda x: 0.0),
     ],
     "theory.hidden_directions:obligation_no_second_moment_where_drawn_in": [
