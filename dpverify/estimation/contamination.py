@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpverify.estimation.column_cuts import VOTES, worthwhile
-from dpverify.estimation.cutting import NEARLY, best_drawn
+from dpverify.estimation.cutting import best_drawn
 from dpverify.estimation.inner_cuts import MOST_DIRECTIONS
 from dpverify.grid.region_queries import histogram_moves
 from dpverify.privacy import Adjacency, ApproxDP, Guarantee, calibrate
@@ -30,8 +30,6 @@ INNER, MANY_COLUMNS = 10, 50
 in fewer columns the first moments alone show directions well, and histograms tell where to cut."""
 INNER_LOOKS = Fraction(1, 4), Fraction(3, 25)
 """Shares of the first moments and of the inner ones, where those are taken."""
-ROUNDS = 4
-"""Rounds of the sum where inner moments are taken by default."""
 MOST_RECORDS = 1 << 60
 """Largest ``n_max`` that is accepted."""
 
@@ -118,7 +116,6 @@ def best_shares(
     votes: bool | None = None,
     record_radius: float | None = None,
     inner: int | None = None,
-    rounds: int | None = None,
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
@@ -127,10 +124,8 @@ def best_shares(
     would show outliers at half the radius, and none elsewhere. votes: whether they are wanted;
     None for where they are worthwhile, unless no directions are wanted. record_radius: that of
     normal inliers, who may be drawn in; None where they may not. inner: directions of inner
-    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. rounds: of the
-    sum; None for ``ROUNDS`` where that chose ``INNER``, else 1. With more than one records are
-    drawn in to the share of least error. Returns the parameters ``directions``, ``inner``,
-    ``rounds``, ``votes``, ``shares`` and ``drawn``. Raises ValueError
+    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. Returns the
+    parameters ``directions``, ``inner``, ``votes``, ``shares`` and ``drawn``. Raises ValueError
     where no share leaves room for a center, and for a budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
@@ -143,8 +138,6 @@ def best_shares(
     seen = looked / (n_max * size * math.sqrt(MOMENTS)) <= float(gamma) / 4
     if inner is None:
         inner = INNER if directions is None and columns >= MANY_COLUMNS and seen else 0
-        rounds = rounds or (ROUNDS if inner else 1)
-    rounds = rounds or 1
     most = min(MOST_DIRECTIONS, inner - 1) if inner else min(2, columns)
     count = (most if seen or inner else 0) if directions is None else directions
     multiplier = Fraction(math.ceil(2**30 / size), 2**30)
@@ -171,12 +164,10 @@ def best_shares(
         deviation = moves / (size * math.sqrt(left))
         ball = max(least * math.sqrt(left), record_radius)
         offset = math.sqrt((ball - record_radius) * (ball + record_radius))
-        nearly = NEARLY if rounds == 1 else 1.0
-        drawn = best_drawn(columns, ball, n_max, deviation, offset, nearly)
+        drawn = best_drawn(columns, ball, n_max, deviation, offset)
     return {
         "directions": count,
         "inner": inner,
-        "rounds": rounds,
         "votes": votes,
         "shares": (part, *looks, left),
         "drawn": drawn,

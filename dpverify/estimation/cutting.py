@@ -22,7 +22,7 @@ from dpverify.privacy.numbers import Floats
 
 _LEAST_INSIDE = 1e-3  # share of the records; a ball with fewer tells nothing
 _PARTS = 16  # candidates of the radius to which records are drawn in, as parts of the ball's radius
-NEARLY = 1.05
+_NEARLY = 1.05
 _FARTHEST = 1000.0  # deviations from a center to a mean; beyond, spreads are a thousandth of it
 _FAR = 1e100  # stands for every longer length, whose square may be infinite
 # derivative of a limited mean by the mean; below it the ball is far from the records
@@ -135,11 +135,9 @@ def drawn_response(d: int, radius: float, reach: float, offset: float = 0.0) -> 
     return ratio, max(own / inside - (ratio * offset) ** 2, 0.0) / d
 
 
-def best_drawn(
-    d: int, radius: float, n: int, noise: float, offset: float = 0.0, nearly: float = NEARLY
-) -> Fraction:
+def best_drawn(d: int, radius: float, n: int, noise: float, offset: float = 0.0) -> Fraction:
     """Choose the share of the ball's radius to which n normal records are drawn in: the largest
-    with which the squared error is at most ``nearly`` times the least.
+    with which the squared error is within a twentieth of the least.
 
     noise: the deviation of the noise on their sum, over the length of a record. offset: the
     distance of their mean from the ball's center. The fewer records are drawn in, the less it
@@ -153,7 +151,7 @@ def best_drawn(
         return own * n * inside / number**2 + (noise * float(share) * radius / number) ** 2
 
     errors = {share: square(share) for share in (Fraction(k, _PARTS) for k in range(1, _PARTS + 1))}
-    most = nearly * min(errors.values())
+    most = _NEARLY * min(errors.values())
     return max(share for share, error in errors.items() if error <= most)
 
 

@@ -26,7 +26,7 @@ EDGE = 1.1
 """Where later rounds cut, on a side that has outliers, from the fitted mean."""
 NEVER = 1e6
 """An edge that nobody is beyond."""
-_AWAY = (1.5, 2.25, 3.0, 4.0)
+_AWAY = (1.5, 2.25, 3.0, 4.0, 6.0)
 _SIDES = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.5, 0.0), (0.0, 0.5))  # of the public share
 _SPREAD = 0.5  # of outliers along their direction
 _STEPS = 10

@@ -164,14 +164,12 @@ class RobustMean(RobustRounds):
         delta.
         directions: none where n_max records would not show outliers at half the radius.
         inner: 10 in 50 columns or more, where directions are neither given nor none; else 0.
-        rounds: 4 where inner is chosen and not 0, else 1.
         votes: taken where they would show a quarter of the outliers in one of 8 columns or more.
         bins: of about one deviation at most.
         shares: the center's share is the one of least noise at the end.
         full: the one of ``FULL`` that leaves the center the least noise if all inliers are
         friends.
-        drawn: the share of least error, or with one round up to a twentieth above it; 1 where a
-        record_radius or directions = 0 is given.
+        drawn: the share of least error; 1 where a record_radius or directions = 0 is given.
         """
         if "deviations" not in parameters or "n_max" not in parameters:
             raise TypeError(
@@ -223,7 +221,6 @@ class RobustMean(RobustRounds):
                 adjacency=adjacency,
                 **looks,
                 votes=parameters.get("votes"),
-                rounds=parameters.get("rounds"),
                 record_radius=trial.record_radius if as_normal else None,
             )
             parameters = {**chosen, "drawn": parameters.get("drawn", chosen["drawn"])} | {

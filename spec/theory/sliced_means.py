@@ -25,7 +25,7 @@ EDGE = 1.1
 NEVER = 1e6
 """An edge that nobody is beyond."""
 _SPREAD = 0.5
-_AWAY = (1.5, 2.25, 3.0, 4.0)
+_AWAY = (1.5, 2.25, 3.0, 4.0, 6.0)
 _SIDES = ((1, 0), (0, 1), (0.5, 0.5), (0.5, 0), (0, 0.5))
 _STEPS = 10
 _LEAST = 1e-9
