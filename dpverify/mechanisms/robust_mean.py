@@ -111,7 +111,9 @@ class RobustMean(RobustRounds):
     releases sums in slices across a direction, from which the next one's direction follows:
     outliers near the inliers, whom no cut tells apart, move the slices' means. A fit of normal
     inliers and a share gamma of outliers to all rounds is the estimate. Elsewhere rounds add up to
-    one sum.
+    one sum. Measured in 50 columns only, with 10^4 records and 4 rounds: a one-sided slab of a
+    tenth has an error of 0.128 in place of 0.232; squared errors grow by 6% for clean data, by 9%
+    for skewed columns, and by 73% +- 50% for outliers on both sides.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
     directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
     are cut too, and intervals do not count that.
