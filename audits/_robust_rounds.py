@@ -110,6 +110,6 @@ def configuration(name: str) -> Configuration:
         mechanism=made,
         pairs=pairs(),
         faults=[fault(made) for fault in (_exact_numbers, _in_two_slices)],
-        quick_trials=20_000,
+        quick_trials=14_000,
         target_stages=frozenset({"round 1", "round 2"}),
     )

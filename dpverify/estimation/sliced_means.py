@@ -191,7 +191,7 @@ def _fit(rounds: Rounds, first: Floats, share: float) -> Fitted:
 def _weighed(rounds: Rounds, weights: Floats, by_w: Floats) -> Floats:
     """Return the weighted sums, less what is expected along w."""
     plain = np.einsum("sctk,stkd->scd", weights, rounds.sums)
-    return plain - np.einsum("sct,std->scd", (weights * by_w).sum(axis=3), rounds.along)
+    return np.asarray(plain - np.einsum("sct,std->scd", (weights * by_w).sum(axis=3), rounds.along))
 
 
 def _losses(rounds: Rounds, expected: _Expected, mean: Floats, v: Floats, first: Floats) -> Floats:
