@@ -18,7 +18,7 @@ from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 from dpverify.transformations import SoftMean
 
-from . import _robust_inner, _robust_plane, _robust_votes
+from . import _robust_inner, _robust_plane, _robust_rounds, _robust_votes
 from ._corruption import DH20
 from ._robust_faults import exact_number, occupied, query_of, unmasked
 from ._traced import traced
@@ -165,6 +165,7 @@ CONFIGURATIONS = (
     _robust_plane.configuration("plane"),
     _robust_votes.configuration("votes"),
     _robust_inner.configuration("inner"),
+    _robust_rounds.configuration("rounds"),
 )
 
 

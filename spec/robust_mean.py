@@ -27,6 +27,7 @@ from .theory import (
     queries,
     regions,
     slabs,
+    sliced_means,
     transcript_sums,
 )
 from .theory.caches import cache, lru_cache
@@ -86,6 +87,20 @@ def multiplier(parameters: Parameters, part: int) -> Fraction:
     """Return noise_multiplier / sqrt(share), the root rounded up to 2^-40."""
     share = Fraction(parameters["shares"][part])
     return Fraction(parameters["noise_multiplier"]) * root_up(1 / share)
+
+
+def last_multiplier(parameters: Parameters) -> Fraction:
+    """Return noise_multiplier / sqrt(share / rounds) of the sum's share, the root rounded up to
+    2^-40.
+    """
+    square = parameters["rounds"] / Fraction(parameters["shares"][-1])
+    return Fraction(parameters["noise_multiplier"]) * root_up(square)
+
+
+def round_names(parameters: Parameters) -> list[str]:
+    """List the stages that release sums."""
+    count = parameters["rounds"]
+    return [f"round {i + 1}" for i in range(count)] if count > 1 else ["sum and count"]
 
 
 def first_stage(parameters: Parameters) -> Weights:
@@ -155,8 +170,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
             by_stage["histogram"] = moves
     if parameters["votes"]:
         by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
-    by_stage["sum and count"] = transcript_sums.unit_sensitivity(multiplier(parameters, -1), d + 1)
-    return by_stage
+    width = (d + 1) * (sliced_means.COUNT if parameters["rounds"] > 1 else 1)
+    own = transcript_sums.unit_sensitivity(last_multiplier(parameters), width)
+    return by_stage | dict.fromkeys(round_names(parameters), own)
 
 
 _directions, _slab = lru_cache(maxsize=64)(slabs.directions), lru_cache(maxsize=64)(slabs.slab)
@@ -229,33 +245,63 @@ def _region(
         along = _directions(rest[0], public.width, parameters["inner"])
     elif rest and count:
         along = _directions(rest[0], public.width, count)
+    box: tuple[int, ...] = ()
+    if parameters["votes"] and len(rest) > 2 * bool(count):
+        box = _box(parameters, public, rest[2 * bool(count)])
     if len(rest) > 1 and parameters["inner"]:
-        along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius)
+        sliced = parameters["rounds"] > 1 and _sliced(parameters, public, prefix)
+        along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius, sliced)
     elif len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
             _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
         )
-    box: tuple[int, ...] = ()
-    if parameters["votes"] and len(rest) > 2 * bool(count):
-        half = farthest_columns.half_width(public.cell)
-        gamma = Fraction(parameters["gamma"])
-        box = farthest_columns.box(rest[-1], votes_noise(parameters), gamma, half)
     drawn = Fraction(parameters["drawn"])
     return Region(middle, radius, along, cut, part, box, drawn)
 
 
+def _box(parameters: Parameters, public: Rescaling, votes: Outcome) -> tuple[int, ...]:
+    """Return the half widths of the columns, by the votes."""
+    half, gamma = farthest_columns.half_width(public.cell), Fraction(parameters["gamma"])
+    return farthest_columns.box(votes, votes_noise(parameters), gamma, half)
+
+
+def _by_moments(
+    parameters: Parameters, public: Rescaling, first: Any, moments: Any
+) -> inner_cuts.Slabs:
+    """Return the slabs that inner moments along the directions ``first`` show."""
+    unit = inner_noise(parameters) / UNIT * public.cell**2
+    own = min(math.floor(1 / unit), 2**60), regions.constant_of(inner_reach(parameters))
+    slabs_: inner_cuts.Slabs = _inner_slabs(first, tuple(moments), parameters["directions"], *own)
+    return slabs_
+
+
+def _sliced(parameters: Parameters, public: Rescaling, prefix: Prefix) -> bool:
+    """Return whether rounds are in slices: the inner moments show one direction alone, and no
+    column is cut."""
+    first = _directions(prefix[2], public.width, parameters["inner"])
+    alone = _by_moments(parameters, public, first, prefix[3])[3]
+    if parameters["votes"] and len(prefix) > 4:
+        box = _box(parameters, public, prefix[4])
+        return alone and min(box) >= farthest_columns.OPEN
+    return alone
+
+
 def _by_inner(
-    parameters: Parameters, public: Rescaling, first: Any, moments: Any, radius: int
+    parameters: Parameters,
+    public: Rescaling,
+    first: Any,
+    moments: Any,
+    radius: int,
+    sliced: bool,
 ) -> tuple[Any, Any, int, int]:
     """Return directions and slabs that inner moments show, none wider than all bins, the radius
     that is left and the parts in which these slabs are measured.
     """
     bins = parameters["bins"]
-    unit = inner_noise(parameters) / UNIT * public.cell**2
-    square = min(math.floor(1 / unit), 2**60)
-    own = square, regions.constant_of(inner_reach(parameters))
-    along, middles, number = _inner_slabs(first, tuple(moments), parameters["directions"], *own)
+    along, middles, number, _ = _by_moments(parameters, public, first, moments)
+    if sliced:
+        middles, number = (None,) * len(middles), 0
     if number >= 2:
         radius = max(1, math.floor(inner_cuts.SHORTER * radius))
     part, edge = regions.part_of(radius, bins), bins * regions.PARTS // 2
@@ -267,6 +313,82 @@ def _by_inner(
     return along, cut, radius, part
 
 
+def slices_of(
+    parameters: Parameters, public: Rescaling, prefix: Prefix
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the direction of the next round's slices, 2^12 long, and their edges: where the inner
+    moments do not show one direction alone, no record is beyond an edge.
+
+    The first direction and middle are those of the inner moments; the next ones those of the fit to
+    all rounds before, rounded.
+    """
+    return _slices_of(tuple(parameters.items()), public, prefix)
+
+
+@lru_cache(maxsize=256)
+def _slices_of(
+    named: tuple[tuple[str, Any], ...], public: Rescaling, prefix: Prefix
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    parameters = dict(named)
+    first, most = (
+        _directions(prefix[2], public.width, parameters["inner"]),
+        parameters["directions"],
+    )
+    along, middles, *_ = _by_moments(parameters, public, first, prefix[3])
+    if not _sliced(parameters, public, prefix):
+        return (0,) * public.width, (2**60,) * (sliced_means.COUNT - 1)
+    leading = [s for s in product((-1, 0, 1), repeat=most) if next((x for x in s if x), 0) > 0]
+    place, cell = leading.index((1,) + (0,) * (most - 1)), float(public.cell)
+    made = len(prefix) - 4 - bool(parameters["votes"])
+    if not made:
+        middle = float(middles[place] or 0) / regions.LENGTH * cell
+        return along[place], _cells([middle + x for x in sliced_means.FIRST], cell)
+    rounds, noise, off = _released_rounds(parameters, public, prefix, made)
+    share = float(Fraction(parameters["gamma"]))
+    fitted = sliced_means.fit(rounds, rounds[0].along, share, noise, off)
+    axis = tuple(round(regions.LENGTH * x) for x in fitted.along)
+    edges = sliced_means.next_edges(fitted, tuple(x / regions.LENGTH for x in axis))
+    return axis, _cells(edges, cell)
+
+
+def _cells(places: Sequence[float], cell: float) -> tuple[int, ...]:
+    inner = (place * regions.LENGTH / cell for place in places)
+    return tuple(round(min(max(x, -(2.0**60)), 2.0**60)) for x in inner)
+
+
+def _released_rounds(
+    parameters: Parameters, public: Rescaling, prefix: Prefix, made: int
+) -> tuple[list[sliced_means.Round], float, float]:
+    """Return the rounds that were released, in deviations, and the deviations of their noise on
+    sums and on numbers; sums are over the response of records that are drawn in.
+    """
+    region, ball = (region_of(parameters, public, prefix[:k]) for k in (len(prefix), 2))
+    cell, d = float(public.cell), public.width
+    unit = transcript_sums.noise(region.reach, parameters["adjacency"], last_multiplier(parameters))
+    follows = mp.mpf(1)
+    if Fraction(parameters["drawn"]) < 1:
+        own = Fraction(parameters["record_radius"])
+        off = mp.sqrt(real(max((ball.radius * public.cell) ** 2 - own**2, Fraction(0))))
+        length, reach = real(region.radius * public.cell), real(region.reach * public.cell)
+        follows = drawn_normals.response(d, length, reach, off)
+    noise = float(unit) * cell / float(follows)
+    of_number = float(unit) / transcript_sums.weight(region.reach)
+    rounds = []
+    for i in range(made):
+        released = prefix[len(prefix) - made + i]
+        axis, edges = slices_of(parameters, public, prefix[: len(prefix) - made + i])
+        rows = [released[k : k + d + 1] for k in range(0, len(released), d + 1)]
+        rounds.append(
+            sliced_means.Round(
+                tuple(x / regions.LENGTH for x in axis),
+                tuple(x / regions.LENGTH * cell for x in edges),
+                tuple(tuple(x / 2.0**40 * noise for x in row[:-1]) for row in rows),
+                tuple(row[-1] / 2.0**40 * of_number for row in rows),
+            )
+        )
+    return rounds, noise, of_number
+
+
 # --- the law ------------------------------------------------------------------------------------
 
 
@@ -274,13 +396,13 @@ def _by_inner(
 def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     """Return the law: agreement and mean; moments in the ball about it; histograms along the
     moments' directions, or inner moments; votes for the farthest column; sum and number between
-    the slabs and in the box that these show.
+    the slabs and in the box that these show, or in slices across a direction, in rounds.
     """
     public, first = public_map(parameters), first_stage(parameters)
     images = of_each(public.image, records)
     counts, adjacency = Counter(images), parameters["adjacency"]
     region_after = regions_of(parameters, public)
-    spreads = [multiplier(parameters, part) for part in (1, -1)]
+    spreads = [multiplier(parameters, 1), last_multiplier(parameters)]
     of_bins = _of_bins(parameters)
     moments_unit = cache(lambda reach: UNIT / regions.moments_noise(reach, adjacency, spreads[0]))
     noise = cache(lambda reach: transcript_sums.noise(reach, adjacency, spreads[1]))
@@ -318,12 +440,29 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
         stages += [(name, about(of)) for name, of in {"moments": moments, **second}.items()]
     if parameters["votes"]:
         stages.append(("votes", cache(named)))
-    stages.append(("sum and count", about(total)))
+    stages += _last_stages(parameters, public, counts, about(total))
     example = before.example
     for _, stage in stages[1:-1]:
         likely: Any = stage(example)
         example = (*example, likely.center)
     return TranscriptLaw(tuple(stages), example)
+
+
+def _last_stages(
+    parameters: Parameters, public: Rescaling, counts: Mapping[Any, int], total: Any
+) -> list[tuple[str, Any]]:
+    """Return the stages that release sums: the one between slabs, or rounds in slices."""
+    region_after, adjacency = regions_of(parameters, public), parameters["adjacency"]
+
+    @cache
+    def in_slices(prefix: Prefix) -> RoundedGaussianLaw:
+        region = region_after(prefix)
+        noise = transcript_sums.noise(region.reach, adjacency, last_multiplier(parameters))
+        sums = regions.slice_sum(counts, region, *slices_of(parameters, public, prefix))
+        return RoundedGaussianLaw(transcript_sums.in_unit(sums, noise), UNIT)
+
+    one = in_slices if parameters["rounds"] > 1 else total
+    return [(name, one) for name in round_names(parameters)]
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -438,6 +577,7 @@ def _parameters(adjacency: Adjacency, d: int, **changes: Any) -> dict[str, Any]:
         "votes": False,
         "drawn": Fraction(1),
         "inner": 0,
+        "rounds": 1,
         "shares": quarter,
         "budget": None,
         "nonfinite": "refuse",
@@ -471,12 +611,19 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     within 1% of ``claimed`` times it for some pair.
     """
     cases, soft = 0, Fraction(9, 10)
-    worlds = (1, None, 0), (1, soft, 0), (2, None, 0), (2, soft, 0), (2, None, 2)
-    for adjacency, (d, full, inner) in product(Adjacency, worlds):
+    worlds = (
+        (1, None, 0, 1),
+        (1, soft, 0, 1),
+        (2, None, 0, 1),
+        (2, soft, 0, 1),
+        (2, None, 2, 1),
+        (2, None, 2, 2),
+    )
+    for adjacency, (d, full, inner, rounds) in product(Adjacency, worlds):
         if full is not None and adjacency is not Adjacency.REPLACE:
             continue
         fifth = {"votes": True, "shares": (Fraction(1, 5),) * 5}
-        parameters = _parameters(adjacency, d, full=full, inner=inner, **fifth)
+        parameters = _parameters(adjacency, d, full=full, inner=inner, rounds=rounds, **fifth)
         stated, first = sensitivities(parameters), first_stage(parameters)
         scales = {"agreement": first.scale, "votes": votes_noise(parameters)}
         if not inner:
@@ -499,7 +646,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                     largest[name] = max(largest.get(name, Fraction(0)), share)
                     cases += 1
         second = "inner moments" if inner else "histogram"
-        for name in ("moments", second, "votes", "sum and count"):
+        for name in ("moments", second, "votes", *round_names(parameters)):
             if name in ("moments", "votes") and d == 1 and adjacency is Adjacency.REPLACE:
                 # On a line y^2 is at least 0, and there is one count: at most half is attained.
                 continue

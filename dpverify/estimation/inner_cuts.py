@@ -14,6 +14,7 @@ from itertools import product
 from math import isqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.estimation.directional_cuts import directions
 from dpverify.grid.linear import Integers
@@ -28,6 +29,7 @@ SHORTER = Fraction(15, 16)
 """Share of its radius that the ball keeps where two or more directions are cut: outliers in several
 directions are longer than inliers, too."""
 _FIRST, _NEXT = Fraction(4, 3), Fraction(9, 10)  # of the largest that noise and sampling explain
+_APART, _LESS = Fraction(11, 10), Fraction(3, 5)  # of that, and of the first
 _LARGEST = 1 << 60
 _LEAST_CONSTANT = 1 << 43  # eight deviations of noise
 
@@ -38,13 +40,15 @@ class Look:
 
     along: directions of slabs, in integers of shape (size, slabs, d). middles: of these, in cells
     times 2^12, shape (size, slabs). cut: which slabs are cut, shape (size, slabs). number: of
-    directions that are, shape (size,).
+    directions that are, shape (size,). single: whether the first is cut and the second is above
+    neither 11/10 of what noise and sampling explain nor 3/5 of the first, shape (size,).
     """
 
     along: Integers
     middles: Integers
     cut: Integers
     number: Integers
+    single: NDArray[np.bool_]
 
 
 def patterns(count: int) -> list[tuple[int, ...]]:
@@ -67,7 +71,7 @@ def look(first: Integers, second: IntArray, count: int, square: int, constant: i
     total, means, own, mixed = _centered(kept, k)
     packed = np.clip(np.column_stack([own, mixed]), -_LARGEST, _LARGEST).astype(np.int64)
     axes = directions(packed, k, count)
-    number = _number(packed.astype(object), axes, total, square)
+    number, single = _number(packed.astype(object), axes, total, square)
     signs = patterns(count)
     turned = axes @ first
     turned = (turned + (1 << DIRECTION_BITS - 1)) >> DIRECTION_BITS
@@ -78,7 +82,7 @@ def look(first: Integers, second: IntArray, count: int, square: int, constant: i
     last = np.array([max(j for j, s in enumerate(one) if s) for one in signs])
     cut = last < number[:, np.newaxis]
     limited = np.clip(np.where(cut, middles, 0), -_LARGEST, _LARGEST)
-    return Look(along, limited.astype(np.int64), cut, number)
+    return Look(along, limited.astype(np.int64), cut, number, single)
 
 
 def _centered(kept: IntArray, k: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -99,9 +103,12 @@ def _centered(kept: IntArray, k: int) -> tuple[IntArray, IntArray, IntArray, Int
     return total, means, own, mixed
 
 
-def _number(packed: IntArray, axes: Integers, total: IntArray, square: int) -> Integers:
+def _number(
+    packed: IntArray, axes: Integers, total: IntArray, square: int
+) -> tuple[Integers, NDArray[np.bool_]]:
     """Count the directions along which the moments exceed the mean of the rest by more than noise
     and sampling explain: the first by 4/3 of the largest that they explain, all others by 9/10.
+    Return also whether the first is ``single``.
 
     The largest eigenvalue of noise of deviation 2^40 is about 2^40 sqrt(2 k). That of n records'
     own moments is 2 sqrt(k n) squared deviations off; the number follows from ``total``.
@@ -120,10 +127,12 @@ def _number(packed: IntArray, axes: Integers, total: IntArray, square: int) -> I
     larger = [
         (excess > 0)
         & (limit.denominator**2 * excess**2 > limit.numerator**2 * likely[:, np.newaxis])
-        for limit in (_FIRST, _NEXT)
+        for limit in (_FIRST, _NEXT, _APART)
     ]
     seen = np.column_stack([larger[0][:, :1], larger[1][:, 1:]]) & (total > 0)[:, np.newaxis]
-    return np.asarray(np.cumprod(seen.astype(np.int64), axis=1).sum(axis=1))
+    number = np.asarray(np.cumprod(seen.astype(np.int64), axis=1).sum(axis=1))
+    near = larger[2] & (_LESS.denominator * excess > _LESS.numerator * excess[:, :1])
+    return number, (number > 0) & ~near[:, 1:2].any(axis=1)
 
 
 def _combined(axes: Integers, signs: list[tuple[int, ...]]) -> Integers:

@@ -54,6 +54,8 @@ from dpverify.transformations.soft_core import checked_full
 
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 _LEAST_DRAWN = Fraction(1, 64)  # with less, records would be rounded to nothing
+MOST_ROUNDS = 8
+"""Most rounds in which the sum is released."""
 DRAWN = rational(
     lambda share: _LEAST_DRAWN <= share <= 1, ": give a share of the radius, from 1/64 to 1."
 )
@@ -95,6 +97,7 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
     votes: Annotated[bool, flag] = False
     drawn: Annotated[Rational, DRAWN] = Fraction(1)
     inner: Annotated[int, whole] = 0
+    rounds: Annotated[int, whole_from(1, most=MOST_ROUNDS)] = 1
 
     def check_parameters(self) -> None:
         """Check for positive deviations and radii, a gamma that leaves agreement, an even number
@@ -114,6 +117,11 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
             raise ValueError(
                 f"inner = {self.inner} with directions = {self.directions}; give 1 to "
                 f"{MOST_DIRECTIONS} directions and a larger inner, or inner = 0 for histograms."
+            )
+        if self.rounds > 1 and not self.inner:
+            raise ValueError(
+                f"rounds = {self.rounds} with inner = 0; slices are across a direction that inner "
+                "moments show: give an inner, or rounds = 1."
             )
         self._check_fractions()
 
@@ -151,6 +159,10 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
     def _multiplier(self, part: int) -> Fraction:
         """Return noise_multiplier / sqrt(share); part: the index of the share, -1 for the last."""
         return self.noise_multiplier * root_up(1 / self.shares[part], ROOT_BITS)
+
+    def _last_multiplier(self) -> Fraction:
+        """Return the multiplier of each round of the sum; each has the same part of its share."""
+        return self.noise_multiplier * root_up(self.rounds / self.shares[-1], ROOT_BITS)
 
     def _inner_reach(self) -> int:
         """Return sqrt(inner + 1) deviations, the length of a typical inlier there, in cells; at

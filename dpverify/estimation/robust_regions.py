@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpverify.estimation.budget_shares import (
     ROOT_BITS,
@@ -82,7 +83,7 @@ class RobustRegions(RobustParameters):
         """Return the ball in which records are summed."""
         if not self.inner:
             return self._place()
-        return Released((AGREEMENT, MEAN, MOMENTS_STAGE, INNER_STAGE), self._last_places)
+        return Released((MEAN, *self._slab_stages()), self._last_places)
 
     def _last_places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         points, radii = self._places(batch)
@@ -93,7 +94,8 @@ class RobustRegions(RobustParameters):
         if not self.inner:
             return radii
         shorter = np.maximum(1, SHORTER.numerator * radii // SHORTER.denominator)
-        return np.where(self._looked(batch).number >= 2, shorter, radii)
+        several = (self._looked(batch).number >= 2) & ~self._sliced(batch)
+        return np.where(several, shorter, radii)
 
     def _directed(self) -> Along:
         stages = (MOMENTS_STAGE, INNER_STAGE) if self.inner else (MOMENTS_STAGE,)
@@ -102,7 +104,8 @@ class RobustRegions(RobustParameters):
     def _slab_stages(self) -> tuple[str, ...]:
         """Return the stages that the slabs follow from."""
         if self.inner:
-            return (AGREEMENT, MOMENTS_STAGE, INNER_STAGE)
+            votes = (VOTES_STAGE,) if self.votes and self.rounds > 1 else ()
+            return (AGREEMENT, MOMENTS_STAGE, INNER_STAGE, *votes)
         return (AGREEMENT, HISTOGRAM_STAGE) if self.directions else (AGREEMENT,)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
@@ -138,6 +141,16 @@ class RobustRegions(RobustParameters):
         constant = constant_of(self._inner_reach())
         return look(self._leading(batch), batch[INNER_STAGE], self.directions, square, constant)
 
+    def _sliced(self, batch: Transcripts) -> NDArray[np.bool_]:
+        """Return for which draws the rounds are in slices: where one direction shows alone, and no
+        column is cut, in which the outliers may be."""
+        if self.rounds == 1:
+            return np.zeros(len(batch), np.bool_)
+        single = self._looked(batch).single
+        if not self.votes:
+            return single
+        return np.asarray(single & ~(self._box(batch) < OPEN).any(axis=1))
+
     def _inner_slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Return the slabs' middles and half widths, by the inner moments; none is wider than all
         bins, so that it is a word in cells, too."""
@@ -148,7 +161,8 @@ class RobustRegions(RobustParameters):
         middles = np.clip(seen.middles // parts[:, np.newaxis], -edge, edge)
         known = [math.floor(HALF_WIDTH * self._deviation(int(radius))) for radius in radii]
         halves = np.minimum(np.array(known, np.int64), 2 * edge)[which][:, np.newaxis]
-        return middles, np.where(seen.cut, halves, 2 * edge)
+        cut = seen.cut & ~self._sliced(batch)[:, np.newaxis]
+        return middles, np.where(cut, halves, 2 * edge)
 
     def _deviation(self, radius: int) -> int:
         """Return a deviation in parts of a bin."""

@@ -215,6 +215,17 @@ class SlabSum(MovingSum):
         """Return the sums and the numbers exactly, one region after the other."""
         sums: list[Integers] = [np.zeros((0, points.shape[1]), np.int64)]
         numbers = np.zeros(len(points), np.int64)
+        for rows, _, kept, chosen in self.regions(images, points, radii, before):
+            sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
+            numbers[rows] = chosen.sum(axis=1)
+        return shortened(np.concatenate(sums)), numbers
+
+    def regions(
+        self, images: Images, points: Integers, radii: Integers, before: Transcripts
+    ) -> Iterator[tuple[slice, Integers, Integers, Integers]]:
+        """Yield regions by their rows, some at a time: records from each center; these drawn in;
+        and how often each occurs in the region.
+        """
         along, parts = self.along(before), parts_of(radii, self.bins)
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
         for rows, moved, often in in_balls(images, points, radii):
@@ -223,10 +234,8 @@ class SlabSum(MovingSum):
             if self.box is not None:
                 chosen *= in_all(np.abs(moved) <= self.box(before)[rows, np.newaxis])
             own = drawn_in(moved, radii[rows], self.drawn)
-            kept = own if fits(int(radii[rows].max()), often) else own.astype(object)
-            sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
-            numbers[rows] = chosen.sum(axis=1)
-        return shortened(np.concatenate(sums)), numbers
+            short = fits(int(radii[rows].max()), often)
+            yield rows, moved, own if short else own.astype(object), chosen
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity of a ``MovingSum``, whatever the slabs and the box."""

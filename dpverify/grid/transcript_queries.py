@@ -76,10 +76,15 @@ class MovingSum(Query):
         points, radii = placed(self.place, self.nearness, before)
         images = view.images(self.nearness)
         sums, numbers = self.totals(images, points, radii, before)
+        return self.in_units(sums, numbers, radii, len(view))
+
+    def in_units(self, sums: Integers, numbers: Integers, radii: Integers, most: int) -> Integers:
+        """Return sums and weighted numbers in 2^-40 of the noise for each ball's radius; most: the
+        number of records."""
         unique, which = different(radii)
         of_number = [weight_of(self.reach(int(radius))) for radius in unique]
         weights = np.array(of_number, np.int64)[which]
-        wide = int(weights.max()) * len(view) >= WORD
+        wide = int(weights.max()) * most >= WORD
         counted = weights * (numbers.astype(object) if wide else numbers)
         factors = [UNIT / self.unit(int(radius)) for radius in unique]
         return rounded_multiples(np.column_stack([sums, counted]), factors, which)

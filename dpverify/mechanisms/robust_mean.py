@@ -16,6 +16,7 @@ from dpverify.estimation.budget_shares import (
     require_room,
 )
 from dpverify.estimation.clipping import PerColumn, numbers_of
+from dpverify.estimation.column_cuts import OPEN
 from dpverify.estimation.contamination import (
     MOST_RECORDS,
     best_shares,
@@ -25,31 +26,32 @@ from dpverify.estimation.contamination import (
 from dpverify.estimation.directional_cuts import MOST, MOST_BINS, bins_for
 from dpverify.estimation.friendly_means import (
     balls,
-    bounded_float,
 )
-from dpverify.estimation.handles import SUM_AND_COUNT
 from dpverify.estimation.ratio_errors import noisy_integers, ratio_square
 from dpverify.estimation.results import RobustMeanEstimate
-from dpverify.estimation.robust_parameters import DRAWN, check_looks, full_share
+from dpverify.estimation.robust_parameters import (
+    DRAWN,
+    MOST_ROUNDS,
+    check_looks,
+    full_share,
+)
 from dpverify.estimation.robust_regions import (
     HISTOGRAM_STAGE,
     INNER_STAGE,
     MOMENTS_STAGE,
     VOTES_STAGE,
-    RobustRegions,
 )
+from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.region_queries import (
     MovingHistogram,
-    SlabSum,
     reach_of,
 )
-from dpverify.grid.transcript_queries import MovingSum, weight_of
+from dpverify.grid.transcript_queries import weight_of
 from dpverify.plans import (
     UNIT,
     Abstained,
     Plan,
-    Released,
     RoundedGaussian,
     Stage,
     Transcripts,
@@ -66,6 +68,7 @@ from dpverify.privacy import Adjacency, ApproxDP, Guarantee
 from dpverify.privacy.adjacency import Nonfinite
 from dpverify.privacy.numbers import (
     Exact,
+    Floats,
     exact,
     to_float,
     whole,
@@ -76,7 +79,7 @@ _QUANTILE = 3.1  # above the normal quantile at 1 - UNSURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobustMean(RobustRegions):
+class RobustMean(RobustRounds):
     """The mean of vectors of known spread, a share of which may be anything; no bound on where it
     is.
 
@@ -103,6 +106,14 @@ class RobustMean(RobustRegions):
     inner: 0 for histograms; else second moments are released once more, along so many directions of
     the first ones, and show up to ``directions`` of them (at most 3, fewer than inner) that are cut
     at 5/2 deviations. In many columns these show more than histograms do.
+    rounds: number of rounds in which the sum is released, each with the same part of its share; 1
+    for one sum. Where inner moments show one direction alone and votes cut no column, each round
+    releases sums in slices across a direction, from which the next one's direction follows:
+    outliers near the inliers, whom no cut tells apart, move the slices' means. A fit of normal
+    inliers and a share gamma of outliers to all rounds is the estimate. Elsewhere rounds add up to
+    one sum. Measured in 50 columns only, with 10^4 records and 4 rounds: a one-sided slab of a
+    tenth has an error of 0.128 in place of 0.232; squared errors grow by 6% for clean data, by 9%
+    for skewed columns, and by 73% +- 50% for outliers on both sides.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
     directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
     are cut too, and intervals do not count that.
@@ -142,6 +153,7 @@ class RobustMean(RobustRegions):
             votes: Annotated[bool, flag] = CHOSEN,
             drawn: Annotated[Rational, DRAWN] = CHOSEN,
             inner: Annotated[int, whole] = CHOSEN,
+            rounds: Annotated[int, whole_from(1, most=MOST_ROUNDS)] = CHOSEN,
         ) -> Self:
             """Make the mechanism with the least noise for the budget; see ``calibrated_for``."""
 
@@ -189,6 +201,7 @@ class RobustMean(RobustRegions):
                     **parameters,
                     "directions": 0,
                     "inner": 0,
+                    "rounds": 1,
                     "votes": False,
                     "shares": (Fraction(1, 2),) * 2,
                 },
@@ -222,15 +235,15 @@ class RobustMean(RobustRegions):
         """Release the mean of those who agree, second moments, histograms, votes, and the sum
         between slabs.
         """
-        total = Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT))
+        total = self._last_stages()
         votes: tuple[Stage, ...] = ()
         if self.votes:
             asked = FarthestColumns(self._nearness(), self._place())
             votes = (Stage(VOTES_STAGE, asked, RoundedGaussian(self._votes_noise())),)
         if not self.directions:
-            return (*self.core().plan, *votes, total)
+            return (*self.core().plan, *votes, *total)
         moments = Stage(MOMENTS_STAGE, self._moments(), RoundedGaussian(UNIT))
-        return (*self.core().plan, moments, self._second_look(), *votes, total)
+        return (*self.core().plan, moments, self._second_look(), *votes, *total)
 
     def _second_look(self) -> Stage:
         """Return the stage that shows where to cut along the moments' directions."""
@@ -248,10 +261,11 @@ class RobustMean(RobustRegions):
         points, radii = self._places(transcript)
         ball, point = int(radii[0]), points[0].astype(np.float64)
         radius = int(self._last_radii(transcript, radii)[0])
+        if self.rounds > 1 and self._sliced(transcript)[0]:
+            return self._of_slices(transcript, point)
         scale = min(to_float(self._sum().unit(radius)), MOST)
-        *moved, counted = (
-            bounded_float(v) * scale / 2.0**40 for v in transcript.numbers(SUM_AND_COUNT)
-        )
+        *moved, counted = (v * scale for v in self._total(transcript))
+        scale /= math.sqrt(self.rounds)
         weight = weight_of(reach_of(radius, self.drawn))
         number, agreed = counted / weight, float(transcript.number(AGREEMENT))
         if number < agreed / 4:  # the center is far from the data, or the radius too small
@@ -276,6 +290,24 @@ class RobustMean(RobustRegions):
             cut=self._back(self._left_out(transcript, widths[0], (ball, radius), number, step)),
         )
 
+    def _of_slices(self, transcript: Transcripts, point: Floats) -> RobustMeanEstimate:
+        """Return the fitted mean of slices."""
+        fitted, number, off = self._last_fit(transcript)
+        cells = math.ldexp(1.0, -self._nearness().exponent)
+        own = fitted.noise[0] ** 2 + 1 / number
+        cut = np.sqrt(np.maximum(fitted.deviations()[0] ** 2 - own, 0))
+        columns = int((self._box(transcript) < OPEN).sum()) if self.votes else 0
+        return RobustMeanEstimate(
+            self._back(point + fitted.mean[0] * cells),
+            number,
+            self._back(np.full_like(point, fitted.noise[0] * cells)),
+            0 * point,
+            columns + 1,
+            count_deviation=off,
+            deviations=self.deviations,
+            cut=self._back(cut * cells),
+        )
+
     def expected_error(self, n: int) -> float:
         """Predict the root mean square length of the noise, in the data's units, for n inliers
         that are all friends and within the ball about the center.
@@ -295,7 +327,7 @@ class RobustMean(RobustRegions):
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
         ((unit, radius),) = balls(self.core(), share, [((AGREEMENT, agreed),)])
         center = min(to_float(unit * UNIT), MOST)
-        noise = min(to_float(self._sum().unit(radius)), MOST) / n
+        noise = min(to_float(self._sum().unit(radius)), MOST) / math.sqrt(self.rounds) / n
         part = noise / weight_of(reach_of(radius, self.drawn))
         return ratio_square(noise / self._response(radius, radius), part, center, agreed / n / 4)
 
@@ -313,11 +345,3 @@ class RobustMean(RobustRegions):
         999 of 1000 releases would abstain.
         """
         return self.core().minimum_n(Fraction(999, 1000))
-
-    def _sum(self) -> MovingSum:
-        shared = self._nearness(), self._multiplier(-1), self.adjacency, self._last_place()
-        if not self.directions and not self.votes and self.drawn == 1:
-            return MovingSum(*shared)
-        box = Released((VOTES_STAGE,), self._box) if self.votes else None
-        slabs = Released(self._slab_stages(), self._slabs)
-        return SlabSum(*shared, self.bins, self._directed(), slabs, box, self.drawn)

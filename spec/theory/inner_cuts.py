@@ -25,10 +25,12 @@ HALF_WIDTH = Fraction(5, 2)
 SHORTER = Fraction(15, 16)
 """Share of its radius that the ball keeps if two or more directions are cut."""
 _LIMITS = (Fraction(4, 3), Fraction(9, 10))
+_APART, _LESS = Fraction(11, 10), Fraction(3, 5)
 _MOST = 2**60
-Slabs = tuple[tuple[Vector, ...], tuple[int | None, ...], int]
+Slabs = tuple[tuple[Vector, ...], tuple[int | None, ...], int, bool]
 """Directions of slabs; of each the middle in cells times LENGTH, or None where it is not cut; the
-number of directions that show outliers."""
+number of directions that show outliers; whether the first does and the next is not far beyond what
+is likely."""
 
 
 def _limited(x: int) -> int:
@@ -49,7 +51,8 @@ def slabs(
     the own moments of n records are off by 2 sqrt(k n) squared deviations, and T is n times the
     squared constant, (k + 1) / 16 squared deviations. With L the root of the sum of both squares,
     v_1 is cut if e_1 > 4/3 L, and each next one if those before are and e_j > 9/10 L. So are the
-    directions between those: sums and differences, over the root of how many they are.
+    directions between those: sums and differences, over the root of how many they are. v_1 is alone
+    if it is cut and e_2 <= 11/10 L or e_2 <= 3/5 e_1.
     """
     k = len(first)
     numbers = [_limited(x) for x in second]
@@ -68,7 +71,7 @@ def slabs(
         for i, j in combinations(range(k), 2)
     }
     axes = directions((*own, *mixed.values()), k, most)
-    number = _number(own, mixed, axes, total * square) if told else 0
+    number, alone = _number(own, mixed, axes, total * square) if told else (0, False)
     turned = [_rounded(tuple(dot(v, column) for column in zip(*first, strict=True))) for v in axes]
     along: list[Vector] = []
     middles: list[int | None] = []
@@ -81,7 +84,7 @@ def slabs(
         inner = _rounded(tuple(scale * dot(signs, own) for own in zip(*axes, strict=True)))
         off = math.floor(Fraction(constant * dot(inner, tuple(means))) / weight)
         middles.append(_limited(off) if used[-1] < number else None)
-    return tuple(along), tuple(middles), number
+    return tuple(along), tuple(middles), number, alone
 
 
 def _rounded(v: Vector) -> Vector:
@@ -90,9 +93,9 @@ def _rounded(v: Vector) -> Vector:
 
 def _number(
     own: Sequence[int], mixed: dict[tuple[int, int], int], axes: Sequence[Vector], sampled: int
-) -> int:
-    """Count the directions whose moments are larger than what is likely; sampled: T times the
-    square of a deviation.
+) -> tuple[int, bool]:
+    """Count the directions whose moments are larger than what is likely, and tell whether the first
+    is alone; sampled: T times the square of a deviation.
     """
     k, sizes = len(own), []
     for v in axes:
@@ -101,10 +104,12 @@ def _number(
         sizes.append(math.floor((squares + 2 * crossed) / LENGTH**2))
     rest = (sum(own) - sum(sizes)) // (k - len(axes))
     likely = 2 * k * 2**80 + 64 * k * sampled // (k + 1)
-    for j, size in enumerate(sizes):
-        if size <= rest or (size - rest) ** 2 <= _LIMITS[j > 0] ** 2 * likely:
-            return j
-    return len(sizes)
+    above = [max(size - rest, 0) ** 2 for size in sizes]
+    number = 0
+    while number < len(above) and above[number] > _LIMITS[number > 0] ** 2 * likely:
+        number += 1
+    most = max(_APART**2 * likely, _LESS**2 * above[0])
+    return number, number > 0 and all(one <= most for one in above[1:2])
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -127,8 +132,8 @@ def _moments(variances: Sequence[Fraction], means: Vector, constant: int) -> lis
 def obligation_inner_slabs(claimed: Callable[..., Slabs] = slabs) -> int:
     """Check on exact moments that, wherever the mean is, directions are cut if their variance is
     above 1 by 7/5 of what noise and sampling explain, as many as there are, and not if it is by
-    5/4; that each next direction is cut from 11/10 on; and that the middles of slabs are the mean,
-    to a hundredth of a deviation.
+    5/4; that each next direction is cut from 6/5 on; that one is alone if it is the only one; and
+    that the middles of slabs are the mean, to a hundredth of a deviation.
     """
     cases = 0
     for k, most, off in product((4, 8), (1, 2, 3), (0, 300, -700)):
@@ -138,13 +143,14 @@ def obligation_inner_slabs(claimed: Callable[..., Slabs] = slabs) -> int:
         square = Fraction(_UNIT, _COUNT)
         likely = isqrt(2 * k * 2**80 + math.floor(4 * k * _COUNT * square**2))
         for large, least in product(range(most + 1), (Fraction(5, 4), Fraction(7, 5))):
-            above = [least, *(Fraction(11, 10) - Fraction(i, 100) for i in range(1, large))]
+            above = [least, *(Fraction(12, 10) - Fraction(i, 100) for i in range(1, large))]
             own = [1 + Fraction(likely, _UNIT) * a for a in above[:large]]
             variances = [*own, *[Fraction(1)] * (k - large)]
             moments = _moments(variances, means, constant)
-            along, middles, number = claimed(first, moments, most, round(square), constant)
+            along, middles, number, alone = claimed(first, moments, most, round(square), constant)
             expected = large if least > Fraction(4, 3) else 0
             require(number == expected, f"{k}, {off}, {least}: {number} cut, not {expected}")
+            require(alone == (number == 1), f"{k}, {off}, {least}: {number} cut, {alone}")
             known = [m for m in middles if m is not None]
             require(len(along) == (3**most - 1) // 2, f"{len(along)} slabs for {most}")
             require(len(known) == (3**number - 1) // 2, f"{len(known)} of {number} cut")

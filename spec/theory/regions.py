@@ -183,6 +183,24 @@ def slab_sum(images: Images, region: Region) -> Vector:
     return (*sums, transcript_sums.weight(region.reach) * sum(k for _, k in rows))
 
 
+@states(_REGIONS)
+def slice_sum(images: Images, region: Region, across: Vector, edges: Vector) -> Vector:
+    """Return the ``slab_sum`` of each slice of the region: a record is in the slice of the number
+    of edges below v . y, y from the center, v = ``across``.
+
+    It moves as ``transcript_sums.reach`` of the region's reach R says, w the weight. For a record
+    is in one slice: add-remove changes one of them, as a ``slab_sum``. So does replace within a
+    slice; from slice to slice the move is at most sqrt(2 (R^2 + w^2)) <= 2 R, for w <= R.
+    """
+    w = transcript_sums.weight(region.reach)
+    sums = [[0] * (len(region.center) + 1) for _ in range(len(edges) + 1)]
+    for y, often in inside(images, region).items():
+        row = sums[sum(dot(across, y) > edge for edge in edges)]
+        for i, value in enumerate((*clip_to_ball(y, region.reach), w)):
+            row[i] += often * value
+    return tuple(value for row in sums for value in row)
+
+
 # --- obligations --------------------------------------------------------------------------------
 
 _SKEW = (LENGTH * 3 // 5, LENGTH * 4 // 5)
@@ -333,4 +351,40 @@ def obligation_slab_sum(claimed: Callable[[int, Adjacency], int] = transcript_su
                     cases += 1
         case = f"{adjacency}, {drawn}: attained between slabs and in boxes: {attained}"
         require(len(attained) == 2, case)
+    return cases
+
+
+@states(_REGIONS)
+@shows("SliceSum", Norm.SQUARED_L2, value=stated_for_unit)
+def obligation_slice_sum(claimed: Callable[[int, Adjacency], int] = transcript_sums.reach) -> int:
+    """Check over the same neighbors that sums in slices move by at most ``claimed``, and for each
+    adjacency and share in some region by exactly that; in 2^-40 of the noise by no more than
+    ``unit_sensitivity``; between slabs, and where records are drawn in, too.
+
+    Records are in several slices of some balls, so that replacing one changes two; in one slice of
+    others.
+    """
+    cases, spread = 0, Fraction(10**6 + 1, 3)
+    for adjacency, drawn in product(_ALL, _DRAWN):
+        attained, changed = False, set[int]()
+        for (plain, universe), beyond in product(_CASES, (0, 9)):
+            region = replace(plain, drawn=drawn)
+            edges = tuple(LENGTH * region.radius * (k + beyond) // 2 for k in (-1, 0, 2))
+            size = len(region.center) + 1
+            most = claimed(region.reach, adjacency)
+            stated = unit_sensitivity(spread, (len(edges) + 1) * size)
+            deviation = transcript_sums.noise(region.reach, adjacency, spread)
+            in_unit = cache(lambda side, one=deviation: transcript_sums.in_unit(side, one))
+            for one in (region, replace(region, directions=(), slabs=())):
+                where = one, region.directions[0], edges
+                for left, right, square in _moves(slice_sum, where, universe, adjacency):
+                    require(square <= most, f"{one}, {adjacency}: {square} is more than {most}")
+                    unit = squared_distance(in_unit(left), in_unit(right))
+                    require(unit <= stated, f"{one}, {adjacency}: {unit} units, stated {stated}")
+                    off = {i // size for i, value in enumerate(left) if value != right[i]}
+                    changed.add(len(off))
+                    attained, cases = attained or square == most, cases + 1
+        require(attained, f"{adjacency}, {drawn}: no move is as large as stated")
+        slices = {0, 1, 2} if adjacency is Adjacency.REPLACE else {0, 1}
+        require(changed == slices, f"{adjacency}, {drawn}: {changed} slices change")
     return cases

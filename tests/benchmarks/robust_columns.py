@@ -1,13 +1,13 @@
 """Outliers along a few columns: ``RobustMean`` with votes for the farthest column, and without;
 with --part drawn, with records drawn in to a share of the ball, and without; with --part inner,
-with inner moments, and with histograms.
+with inner moments, and with histograms; with --part rounds, with the sum in rounds, and in one.
 
 Normal records of deviation 1 about (1, ..., 1), a tenth of them outliers. "k columns, a": a k-th
 of these moved by a in each of the first k columns. "three directions": the same along random
-orthogonal ones. "slab": 3/2 to 3 deviations away along a random direction, uniform. "point": all
-of them at 5/2 in the first five columns, 0 elsewhere. "hidden", "mixed" and "far" as in
-audits/_corruption.py. "skewed": no outliers; all columns exponential, or the first three, of
-mean 1 and deviation 1.
+orthogonal ones. "slab": 3/2 to 3 deviations away along a random direction, uniform; "both sides":
+half of these on either side; "direction, a": all moved by a along it. "point": all of them at 5/2
+in the first five columns, 0 elsewhere. "hidden", "mixed" and "far" as in audits/_corruption.py.
+"skewed": no outliers; all columns exponential, or the first three, of mean 1 and deviation 1.
 
 Replace, epsilon = 1, delta = 1e-6, ``for_budget`` as it is. Distance to the true mean: medians over
 runs, with order statistics that hold the true median with probability 95%, the same data and seeds
@@ -41,6 +41,8 @@ KINDS = (
     "6 columns, 4",
     "three directions",
     "slab",
+    "both sides",
+    "direction, 4",
     "point",
     *CORRUPTIONS,
     "skewed",
@@ -65,11 +67,15 @@ def records(n: int, d: int, kind: str, rng: np.random.Generator) -> Floats:
         _along(rows, np.eye(d)[: int(count)], float(away))
     elif kind == "three directions":
         _along(rows, np.linalg.qr(rng.normal(size=(d, 3)))[0].T, 4.0)
-    elif kind == "slab":
+    elif kind in ("slab", "both sides"):
         axis = rng.normal(size=d)
         axis /= np.linalg.norm(axis)
-        own = rng.uniform(1.5, 3, len(outliers)) - (outliers - 1) @ axis
-        outliers += own[:, np.newaxis] * axis
+        places = rng.uniform(1.5, 3, len(outliers))
+        if kind == "both sides":
+            places[::2] *= -1
+        outliers += (places - (outliers - 1) @ axis)[:, np.newaxis] * axis
+    elif kind.startswith("direction, "):
+        _along(rows, np.linalg.qr(rng.normal(size=(d, 1)))[0].T, float(kind.split()[1]))
     elif kind == "point":
         outliers[:] = 1 + 2.5 * (np.arange(d) < 5)
     elif kind in CORRUPTIONS:
@@ -90,13 +96,17 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "votes": {"votes": False},
     "drawn": {"drawn": 1},
     "inner": {"inner": 0},
+    "rounds": {"rounds": 1},
 }
 """Parameters of the mechanism that does without each thing that is looked at."""
+
+WITH: dict[str, dict[str, Any]] = {"rounds": {"rounds": 4}}
+"""Parameters of the mechanism that does with each thing that is not a default."""
 
 
 def row(n: int, d: int, kind: str, runs: int, seed: int, part: str) -> list[str]:
     """Return the errors of both mechanisms on the same data."""
-    methods = made(n, d, **WITHOUT[part]), made(n, d)
+    methods = made(n, d, **WITHOUT[part]), made(n, d, **WITH.get(part, {}))
     errors: list[list[float]] = [[], [], [], []]
     cut = [0, 0]
     for run in range(runs):

@@ -20,6 +20,7 @@ from spec.theory import (
     outliers,
     regions,
     slabs,
+    sliced_means,
     transcript_sums,
 )
 
@@ -82,6 +83,25 @@ TWINS: dict[str, dict[str, Any]] = {
     "theory.regions:obligation_slab_sum": {
         "half": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) // 4,
         "one more": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) + 1,
+    },
+    "theory.regions:obligation_slice_sum": {
+        "half": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) // 4,
+        "less": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) - 1,
+        "one more": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) + 1,
+    },
+    "theory.sliced_means:obligation_slices": {
+        "one side only": lambda rounds, first, share, noise, off: replace(
+            sliced_means.fit(rounds, first, share, noise, off), likely=(True, False)
+        ),
+        "the first direction": lambda rounds, first, share, noise, off: replace(
+            sliced_means.fit(rounds, first, share, noise, off), along=first
+        ),
+        "no outliers": lambda rounds, first, share, noise, off: sliced_means.fit(
+            rounds, first, 0.0, noise, off
+        ),
+        "twice as many": lambda rounds, first, share, noise, off: sliced_means.fit(
+            rounds, first, 2 * share, noise, off
+        ),
     },
     "theory.farthest_columns:obligation_votes": {
         "one under either": lambda adjacency: 1,
@@ -177,8 +197,14 @@ FAULTS: dict[str, list[Plant]] = {
     "theory.regions:obligation_inner_moments": [_nobody_drawn_in],
     "theory.inner_cuts:obligation_inner_slabs": [
         lambda patch: patch.setattr(inner_cuts, "_LIMITS", (Fraction(4, 3),) * 2),
+        lambda patch: patch.setattr(inner_cuts, "_APART", Fraction(2)),
     ],
     "theory.regions:obligation_slab_sum": [_nobody_drawn_in],
+    "theory.regions:obligation_slice_sum": [_nobody_drawn_in],
+    "theory.sliced_means:obligation_slices": [
+        lambda patch: patch.setattr(sliced_means, "_AWAY", (6.0,)),
+        lambda patch: patch.setattr(sliced_means, "_density", lambda x: 0.0),
+    ],
     "theory.hidden_directions:obligation_no_second_moment_where_drawn_in": [
         scaled(hidden_directions, "slab_error", Fraction(9, 10)),
     ],

@@ -38,6 +38,7 @@ FAULTS: dict[str, list[Plant]] = {
     ],
     "theory.regions:obligation_inner_moments": [_patched(regions, "unit_sensitivity", _half)],
     "theory.regions:obligation_slab_sum": [_patched(regions, "unit_sensitivity", _half)],
+    "theory.regions:obligation_slice_sum": [_patched(regions, "unit_sensitivity", _half)],
     "theory.smooth:obligation_smooth": [
         _patched(smooth, "scale_growth", lambda growth: growth * Fraction(99, 100)),
         _patched(smooth, "scale_growth", lambda growth: growth * Fraction(102, 100)),
