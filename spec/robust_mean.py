@@ -124,6 +124,13 @@ def histogram_noise(parameters: Parameters) -> Fraction:
 def votes_noise(parameters: Parameters) -> Fraction:
     """Return the standard deviation of a column's votes, at least a sixteenth."""
     moves = Fraction(farthest_columns.votes_moves(parameters["adjacency"]))
+    part = multiplier(parameters, 3 if parameters["directions"] else 1)
+    return max(Fraction(1, 16), part * root_up(moves))
+
+
+def sides_noise(parameters: Parameters) -> Fraction:
+    """Return the standard deviation of the signed count, at least a sixteenth."""
+    moves = Fraction(regions.signed_moves(parameters["adjacency"]))
     return max(Fraction(1, 16), multiplier(parameters, -2) * root_up(moves))
 
 
@@ -170,7 +177,9 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
             by_stage["histogram"] = moves
     if parameters["votes"]:
         by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
-    width = (d + 1) * (sliced_means.COUNT if parameters["rounds"] > 1 else 1)
+    if parameters["rounds"] > 1:
+        by_stage["sides"] = regions.signed_moves(parameters["adjacency"])
+    width = (d + 1) * (2 if parameters["rounds"] > 1 else 1)
     own = transcript_sums.unit_sensitivity(last_multiplier(parameters), width)
     return by_stage | dict.fromkeys(round_names(parameters), own)
 
@@ -248,15 +257,16 @@ def _region(
     box: tuple[int, ...] = ()
     if parameters["votes"] and len(rest) > 2 * bool(count):
         box = _box(parameters, public, rest[2 * bool(count)])
+    drawn = Fraction(parameters["drawn"])
     if len(rest) > 1 and parameters["inner"]:
-        sliced = parameters["rounds"] > 1 and _sliced(parameters, public, prefix)
+        sliced = _side(parameters, public, prefix) != 0
+        drawn = min(drawn, sliced_means.DRAWN_TO) if sliced and drawn < 1 else drawn
         along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius, sliced)
     elif len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
         cut = tuple(
             _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
         )
-    drawn = Fraction(parameters["drawn"])
     return Region(middle, radius, along, cut, part, box, drawn)
 
 
@@ -276,15 +286,18 @@ def _by_moments(
     return slabs_
 
 
-def _sliced(parameters: Parameters, public: Rescaling, prefix: Prefix) -> bool:
-    """Return whether rounds are in slices: the inner moments show one direction alone, and no
-    column is cut."""
+def _side(parameters: Parameters, public: Rescaling, prefix: Prefix) -> int:
+    """Return 0 where rounds are not in slices; else on which side of the inner moments' first
+    direction outliers are: it is alone, no column is cut, and the signed count tells a side."""
+    made = 4 + bool(parameters["votes"])
+    if parameters["rounds"] == 1 or len(prefix) <= made:
+        return 0
     first = _directions(prefix[2], public.width, parameters["inner"])
-    alone = _by_moments(parameters, public, first, prefix[3])[3]
-    if parameters["votes"] and len(prefix) > 4:
-        box = _box(parameters, public, prefix[4])
-        return alone and min(box) >= farthest_columns.OPEN
-    return alone
+    *_, alone, records = _by_moments(parameters, public, first, prefix[3])
+    if parameters["votes"]:
+        alone &= min(_box(parameters, public, prefix[4])) >= farthest_columns.OPEN
+    (count,) = prefix[made]
+    return sliced_means.side(count, sides_noise(parameters), records) if alone else 0
 
 
 def _by_inner(
@@ -299,7 +312,7 @@ def _by_inner(
     that is left and the parts in which these slabs are measured.
     """
     bins = parameters["bins"]
-    along, middles, number, _ = _by_moments(parameters, public, first, moments)
+    along, middles, number, *_ = _by_moments(parameters, public, first, moments)
     if sliced:
         middles, number = (None,) * len(middles), 0
     if number >= 2:
@@ -313,14 +326,31 @@ def _by_inner(
     return along, cut, radius, part
 
 
+def _places(public: Rescaling, deviations: Fraction) -> int:
+    """Return so many deviations in cells times LENGTH, rounded down, at most 2^60."""
+    return min(max(math.floor(deviations * regions.LENGTH / public.cell), -(2**60)), 2**60)
+
+
+def _lead(parameters: Parameters, public: Rescaling, prefix: Prefix) -> tuple[Any, int]:
+    """Return the inner moments' first direction, and the mean along it."""
+    first, most = (
+        _directions(prefix[2], public.width, parameters["inner"]),
+        parameters["directions"],
+    )
+    along, middles, *_ = _by_moments(parameters, public, first, prefix[3])
+    leading = [s for s in product((-1, 0, 1), repeat=most) if next((x for x in s if x), 0) > 0]
+    place = leading.index((1,) + (0,) * (most - 1))
+    return along[place], middles[place] or 0
+
+
 def slices_of(
     parameters: Parameters, public: Rescaling, prefix: Prefix
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the direction of the next round's slices, 2^12 long, and their edges: where the inner
-    moments do not show one direction alone, no record is beyond an edge.
+    """Return the direction of the next round's slices, 2^12 long, and their edge: where outliers
+    are not on one side of one direction, no record is beyond it.
 
-    The first direction and middle are those of the inner moments; the next ones those of the fit to
-    all rounds before, rounded.
+    The first direction is that of the inner moments, with outliers on its upper side; the next ones
+    are those of the fit to all rounds before, rounded.
     """
     return _slices_of(tuple(parameters.items()), public, prefix)
 
@@ -330,43 +360,33 @@ def _slices_of(
     named: tuple[tuple[str, Any], ...], public: Rescaling, prefix: Prefix
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     parameters = dict(named)
-    first, most = (
-        _directions(prefix[2], public.width, parameters["inner"]),
-        parameters["directions"],
-    )
-    along, middles, *_ = _by_moments(parameters, public, first, prefix[3])
-    if not _sliced(parameters, public, prefix):
-        return (0,) * public.width, (2**60,) * (sliced_means.COUNT - 1)
-    leading = [s for s in product((-1, 0, 1), repeat=most) if next((x for x in s if x), 0) > 0]
-    place, cell = leading.index((1,) + (0,) * (most - 1)), float(public.cell)
-    made = len(prefix) - 4 - bool(parameters["votes"])
+    sign, share = _side(parameters, public, prefix), Fraction(parameters["gamma"])
+    if not sign:
+        return (0,) * public.width, (2**60,)
+    made = len(prefix) - 5 - bool(parameters["votes"])
     if not made:
-        middle = float(middles[place] or 0) / regions.LENGTH * cell
-        return along[place], _cells([middle + x for x in sliced_means.FIRST], cell)
-    rounds, noise, off = _released_rounds(parameters, public, prefix, made)
-    share = float(Fraction(parameters["gamma"]))
-    fitted = sliced_means.fit(rounds, rounds[0].along, share, noise, off)
+        along, middle = _lead(parameters, public, prefix)
+        edge = _places(public, sliced_means.EDGE - sliced_means.TURNED * share)
+        return tuple(sign * x for x in along), (sign * middle + edge,)
+    rounds, noise = _released_rounds(parameters, public, prefix, made)
+    fitted = sliced_means.fit(rounds, rounds[0].along, float(share), noise)
     axis = tuple(round(regions.LENGTH * x) for x in fitted.along)
-    edges = sliced_means.next_edges(fitted, tuple(x / regions.LENGTH for x in axis))
-    return axis, _cells(edges, cell)
-
-
-def _cells(places: Sequence[float], cell: float) -> tuple[int, ...]:
-    inner = (place * regions.LENGTH / cell for place in places)
-    return tuple(round(min(max(x, -(2.0**60)), 2.0**60)) for x in inner)
+    edge_ = sliced_means.next_edge(fitted, tuple(x / regions.LENGTH for x in axis))
+    cells = edge_ * regions.LENGTH / float(public.cell)
+    return axis, (round(min(max(cells, -(2.0**60)), 2.0**60)),)
 
 
 def _released_rounds(
     parameters: Parameters, public: Rescaling, prefix: Prefix, made: int
-) -> tuple[list[sliced_means.Round], float, float]:
-    """Return the rounds that were released, in deviations, and the deviations of their noise on
-    sums and on numbers; sums are over the response of records that are drawn in.
+) -> tuple[list[sliced_means.Round], float]:
+    """Return the rounds that were released, in deviations, and the deviation of their noise on
+    sums; sums are over the response of records that are drawn in.
     """
     region, ball = (region_of(parameters, public, prefix[:k]) for k in (len(prefix), 2))
     cell, d = float(public.cell), public.width
     unit = transcript_sums.noise(region.reach, parameters["adjacency"], last_multiplier(parameters))
     follows = mp.mpf(1)
-    if Fraction(parameters["drawn"]) < 1:
+    if region.drawn < 1:
         own = Fraction(parameters["record_radius"])
         off = mp.sqrt(real(max((ball.radius * public.cell) ** 2 - own**2, Fraction(0))))
         length, reach = real(region.radius * public.cell), real(region.reach * public.cell)
@@ -376,17 +396,21 @@ def _released_rounds(
     rounds = []
     for i in range(made):
         released = prefix[len(prefix) - made + i]
-        axis, edges = slices_of(parameters, public, prefix[: len(prefix) - made + i])
+        axis, (edge,) = slices_of(parameters, public, prefix[: len(prefix) - made + i])
         rows = [released[k : k + d + 1] for k in range(0, len(released), d + 1)]
         rounds.append(
             sliced_means.Round(
                 tuple(x / regions.LENGTH for x in axis),
-                tuple(x / regions.LENGTH * cell for x in edges),
-                tuple(tuple(x / 2.0**40 * noise for x in row[:-1]) for row in rows),
+                edge / regions.LENGTH * cell,
+                (_scaled(rows[0][:-1], noise), _scaled(rows[1][:-1], noise)),
                 tuple(row[-1] / 2.0**40 * of_number for row in rows),
             )
         )
-    return rounds, noise, of_number
+    return rounds, noise
+
+
+def _scaled(row: Sequence[int], noise: float) -> tuple[float, ...]:
+    return tuple(x / 2.0**40 * noise for x in row)
 
 
 # --- the law ------------------------------------------------------------------------------------
@@ -448,10 +472,23 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     return TranscriptLaw(tuple(stages), example)
 
 
+def _sides_law(
+    parameters: Parameters, public: Rescaling, counts: Mapping[Any, int], prefix: Prefix
+) -> RoundedGaussianLaw:
+    """Return the law of the signed count: of the ball's records in slices up to 3/2 deviations
+    below the mean along the inner moments' first direction, up to that, up to 3/2 above, beyond."""
+    ball = regions_of(parameters, public)(prefix[:2])
+    along, middle = _lead(parameters, public, prefix)
+    off = _places(public, sliced_means.SIDES)
+    edges = middle - off, middle, middle + off
+    told = regions.signed_count(counts, Region(ball.center, ball.radius), along, edges)
+    return RoundedGaussianLaw(told, sides_noise(parameters))
+
+
 def _last_stages(
     parameters: Parameters, public: Rescaling, counts: Mapping[Any, int], total: Any
 ) -> list[tuple[str, Any]]:
-    """Return the stages that release sums: the one between slabs, or rounds in slices."""
+    """Return the last stages: the sum between slabs, or the signed count and rounds in slices."""
     region_after, adjacency = regions_of(parameters, public), parameters["adjacency"]
 
     @cache
@@ -461,8 +498,10 @@ def _last_stages(
         sums = regions.slice_sum(counts, region, *slices_of(parameters, public, prefix))
         return RoundedGaussianLaw(transcript_sums.in_unit(sums, noise), UNIT)
 
-    one = in_slices if parameters["rounds"] > 1 else total
-    return [(name, one) for name in round_names(parameters)]
+    if parameters["rounds"] == 1:
+        return [(name, total) for name in round_names(parameters)]
+    sides = cache(partial(_sides_law, parameters, public, counts))
+    return [("sides", sides), *((name, in_slices) for name in round_names(parameters))]
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -622,10 +661,12 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
     for adjacency, (d, full, inner, rounds) in product(Adjacency, worlds):
         if full is not None and adjacency is not Adjacency.REPLACE:
             continue
-        fifth = {"votes": True, "shares": (Fraction(1, 5),) * 5}
-        parameters = _parameters(adjacency, d, full=full, inner=inner, rounds=rounds, **fifth)
+        number = 5 + (rounds > 1)
+        equal = {"votes": True, "shares": (Fraction(1, number),) * number}
+        parameters = _parameters(adjacency, d, full=full, inner=inner, rounds=rounds, **equal)
         stated, first = sensitivities(parameters), first_stage(parameters)
         scales = {"agreement": first.scale, "votes": votes_noise(parameters)}
+        scales["sides"] = sides_noise(parameters)
         if not inner:
             scales["histogram"] = histogram_noise(parameters)
         largest: dict[str, Fraction] = {}
@@ -645,8 +686,7 @@ def obligation_loss(claimed: Fraction = Fraction(1)) -> int:
                     share = loss / most
                     largest[name] = max(largest.get(name, Fraction(0)), share)
                     cases += 1
-        second = "inner moments" if inner else "histogram"
-        for name in ("moments", second, "votes", *round_names(parameters)):
+        for name in list(stated)[2:]:
             if name in ("moments", "votes") and d == 1 and adjacency is Adjacency.REPLACE:
                 # On a line y^2 is at least 0, and there is one count: at most half is attained.
                 continue

@@ -30,6 +30,8 @@ INNER, MANY_COLUMNS = 10, 50
 in fewer columns the first moments alone show directions well, and histograms tell where to cut."""
 INNER_LOOKS = Fraction(1, 4), Fraction(3, 25)
 """Shares of the first moments and of the inner ones, where those are taken."""
+SIDES = Fraction(1, 50)
+"""Share of the signed count that precedes rounds in slices."""
 MOST_RECORDS = 1 << 60
 """Largest ``n_max`` that is accepted."""
 
@@ -116,6 +118,7 @@ def best_shares(
     votes: bool | None = None,
     record_radius: float | None = None,
     inner: int | None = None,
+    rounds: int = 1,
 ) -> dict[str, Any]:
     """Choose directions and shares of the budget for the least noise at n_max records.
 
@@ -124,9 +127,10 @@ def best_shares(
     would show outliers at half the radius, and none elsewhere. votes: whether they are wanted;
     None for where they are worthwhile, unless no directions are wanted. record_radius: that of
     normal inliers, who may be drawn in; None where they may not. inner: directions of inner
-    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. Returns the
-    parameters ``directions``, ``inner``, ``votes``, ``shares`` and ``drawn``. Raises ValueError
-    where no share leaves room for a center, and for a budget other than (epsilon, delta).
+    moments; None for ``INNER`` in ``MANY_COLUMNS`` where directions are not given. rounds: of the
+    sum; several need a signed count. Returns the parameters ``directions``, ``inner``, ``votes``,
+    ``shares`` and ``drawn``. Raises ValueError where no share leaves room for a center, and for a
+    budget other than (epsilon, delta).
     """
     if not isinstance(budget, ApproxDP):
         raise ValueError(f"budget = {budget}: give shares, or an ApproxDP budget.")
@@ -145,7 +149,7 @@ def best_shares(
         noise = multiplier / Fraction(math.sqrt(VOTES))
         votes = directions != 0 and worthwhile(columns, n_max, gamma, noise, adjacency)
     both = INNER_LOOKS if inner else (MOMENTS, HISTOGRAM)
-    looks = (both if count else ()) + ((VOTES,) if votes else ())
+    looks = (both if count else ()) + ((VOTES,) if votes else ()) + ((SIDES,) * (rounds > 1))
     spent = sum(looks, start=Fraction(0))
     _, least, part = _best_center(center, n_max, multiplier, spent)
     if not math.isfinite(least):

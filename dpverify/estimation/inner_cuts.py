@@ -29,7 +29,8 @@ SHORTER = Fraction(15, 16)
 """Share of its radius that the ball keeps where two or more directions are cut: outliers in several
 directions are longer than inliers, too."""
 _FIRST, _NEXT = Fraction(4, 3), Fraction(9, 10)  # of the largest that noise and sampling explain
-_APART, _LESS = Fraction(11, 10), Fraction(3, 5)  # of that, and of the first
+_ALONE, _APART, _LESS = Fraction(3, 2), Fraction(6, 5), Fraction(3, 5)  # the last: of the first
+_MOST_RECORDS = 1 << 55
 _LARGEST = 1 << 60
 _LEAST_CONSTANT = 1 << 43  # eight deviations of noise
 
@@ -40,8 +41,10 @@ class Look:
 
     along: directions of slabs, in integers of shape (size, slabs, d). middles: of these, in cells
     times 2^12, shape (size, slabs). cut: which slabs are cut, shape (size, slabs). number: of
-    directions that are, shape (size,). single: whether the first is cut and the second is above
-    neither 11/10 of what noise and sampling explain nor 3/5 of the first, shape (size,).
+    directions that are, shape (size,). single: whether the first is above 3/2 of what
+    noise and sampling explain, by at most half a squared deviation a record, and the second is not
+    above both 6/5 of that and 3/5 of the first, shape (size,). records: their number, at most 2^55,
+    shape (size,).
     """
 
     along: Integers
@@ -49,6 +52,7 @@ class Look:
     cut: Integers
     number: Integers
     single: NDArray[np.bool_]
+    records: Integers
 
 
 def patterns(count: int) -> list[tuple[int, ...]]:
@@ -82,7 +86,8 @@ def look(first: Integers, second: IntArray, count: int, square: int, constant: i
     last = np.array([max(j for j, s in enumerate(one) if s) for one in signs])
     cut = last < number[:, np.newaxis]
     limited = np.clip(np.where(cut, middles, 0), -_LARGEST, _LARGEST)
-    return Look(along, limited.astype(np.int64), cut, number, single)
+    records = np.minimum(16 * total // ((k + 1) * max(square, 1)), _MOST_RECORDS)
+    return Look(along, limited.astype(np.int64), cut, number, single, records.astype(np.int64))
 
 
 def _centered(kept: IntArray, k: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -127,12 +132,13 @@ def _number(
     larger = [
         (excess > 0)
         & (limit.denominator**2 * excess**2 > limit.numerator**2 * likely[:, np.newaxis])
-        for limit in (_FIRST, _NEXT, _APART)
+        for limit in (_FIRST, _NEXT, _APART, _ALONE)
     ]
     seen = np.column_stack([larger[0][:, :1], larger[1][:, 1:]]) & (total > 0)[:, np.newaxis]
     number = np.asarray(np.cumprod(seen.astype(np.int64), axis=1).sum(axis=1))
     near = larger[2] & (_LESS.denominator * excess > _LESS.numerator * excess[:, :1])
-    return number, (number > 0) & ~near[:, 1:2].any(axis=1)
+    close = np.asarray((k + 1) * excess[:, 0] <= 8 * total, np.bool_)
+    return number, (number > 0) & larger[3][:, 0] & close & ~near[:, 1:2].any(axis=1)
 
 
 def _combined(axes: Integers, signs: list[tuple[int, ...]]) -> Integers:

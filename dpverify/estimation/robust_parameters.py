@@ -32,7 +32,8 @@ from dpverify.estimation.friendly_means import (
 from dpverify.estimation.inner_cuts import MOST_DIRECTIONS
 from dpverify.estimation.results import RobustMeanEstimate
 from dpverify.grid.nearness import Nearness
-from dpverify.grid.region_queries import histogram_moves
+from dpverify.grid.region_queries import DIRECTION_BITS, histogram_moves
+from dpverify.grid.slice_sums import signed_moves
 from dpverify.plans import Mechanism
 from dpverify.plans.parameters import (
     Rational,
@@ -54,6 +55,8 @@ from dpverify.transformations.soft_core import checked_full
 
 _LEAST_NOISE, _MOST_NOISE = Fraction(1, 16), 1 << 44
 _LEAST_DRAWN = Fraction(1, 64)  # with less, records would be rounded to nothing
+FARTHEST = 1 << 60
+"""Edges are no farther, in cells times 2^12."""
 MOST_ROUNDS = 8
 """Most rounds in which the sum is released."""
 DRAWN = rational(
@@ -133,10 +136,14 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
                 "only; leave it out for degree weights."
             )
         check_gamma(self.gamma, self.full)
-        number = (4 if self.directions else 2) + self.votes
+        number = (4 if self.directions else 2) + self.votes + (self.rounds > 1)
         settle(self, shares=checked_shares(self.shares, number))
         counts = [self._histogram_noise()] if self.directions and not self.inner else []
-        if max([*counts, *([self._votes_noise()] if self.votes else [])], default=0) > _MOST_NOISE:
+        counts += [self._votes_noise()] if self.votes else []
+        if (
+            max([*counts, *([self._sides_noise()] if self.rounds > 1 else [])], default=0)
+            > _MOST_NOISE
+        ):
             raise ValueError(
                 f"noise_multiplier = {approximately(self.noise_multiplier)} asks for more noise on "
                 "each count than 2^44 records; give a larger budget, or directions = 0 and votes = "
@@ -181,4 +188,14 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
 
     def _votes_noise(self) -> Fraction:
         """Return the noise scale of a column's count."""
-        return votes_noise(self._multiplier(-2), histogram_moves(1, self.adjacency), ROOT_BITS)
+        part = self._multiplier(3 if self.directions else 1)
+        return votes_noise(part, histogram_moves(1, self.adjacency), ROOT_BITS)
+
+    def _sides_noise(self) -> Fraction:
+        """Return the noise scale of the signed count."""
+        return votes_noise(self._multiplier(-2), signed_moves(self.adjacency), ROOT_BITS)
+
+    def _deviations(self, number: Fraction) -> int:
+        """Return so many deviations in cells times 2^12, rounded down; at most 2^60."""
+        cell = Fraction(2) ** self._nearness().exponent
+        return max(-FARTHEST, min(math.floor(number * (1 << DIRECTION_BITS) / cell), FARTHEST))

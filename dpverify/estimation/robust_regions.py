@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from dpverify.estimation.friendly_means import (
     balls,
     within_reach,
 )
-from dpverify.estimation.inner_cuts import HALF_WIDTH, SHORTER, Look, look
+from dpverify.estimation.inner_cuts import HALF_WIDTH, SHORTER, Look, look, patterns
 from dpverify.estimation.results import UNSURE
 from dpverify.estimation.robust_parameters import RobustParameters
 from dpverify.grid.inner_moments import InnerMoments, constant_of
@@ -52,6 +54,12 @@ from dpverify.transformations.means import MEAN
 
 MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
 INNER_STAGE, VOTES_STAGE = Handle("inner moments"), Handle("votes")
+SIDES_STAGE = Handle("sides")
+SIDES = Fraction(3, 2)
+"""Where the signed count cuts on either side of the mean, in deviations."""
+_EVERY = np.zeros(0, np.intp)  # all draws
+_Told = TypeVar("_Told")
+_SURPRISE, _MOST_SIGNED = 25, 1 << 30  # the square of twice 5/2 standard deviations
 _LARGEST_DEVIATION = 1 << 30  # in parts of a bin; slabs are never that wide
 
 
@@ -104,8 +112,7 @@ class RobustRegions(RobustParameters):
     def _slab_stages(self) -> tuple[str, ...]:
         """Return the stages that the slabs follow from."""
         if self.inner:
-            votes = (VOTES_STAGE,) if self.votes and self.rounds > 1 else ()
-            return (AGREEMENT, MOMENTS_STAGE, INNER_STAGE, *votes)
+            return (AGREEMENT, MOMENTS_STAGE, INNER_STAGE, *self._side_stages())
         return (AGREEMENT, HISTOGRAM_STAGE) if self.directions else (AGREEMENT,)
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
@@ -134,22 +141,66 @@ class RobustRegions(RobustParameters):
         """Return the directions of the inner moments."""
         return directions(batch[MOMENTS_STAGE], self.columns(), self.inner)
 
+    def _once(
+        self, batch: Transcripts, what: Hashable, reads: Iterable[str], compute: Callable[[], _Told]
+    ) -> _Told:
+        """Return what follows from these stages' releases, computed once for a batch."""
+        read = (batch.values[name] for name in reads)
+        return batch.once((self, *read), what, _EVERY, compute)
+
     def _looked(self, batch: Transcripts) -> Look:
         """Return what the inner moments show."""
+        stages = MOMENTS_STAGE, INNER_STAGE
+        return self._once(batch, "looked", stages, lambda: self._look(batch))
+
+    def _look(self, batch: Transcripts) -> Look:
         unit = self._inner_moments().unit() / 2**40
         square = min(math.floor(Fraction(4) ** -self._nearness().exponent / unit), 1 << 60)
         constant = constant_of(self._inner_reach())
         return look(self._leading(batch), batch[INNER_STAGE], self.directions, square, constant)
 
-    def _sliced(self, batch: Transcripts) -> NDArray[np.bool_]:
-        """Return for which draws the rounds are in slices: where one direction shows alone, and no
-        column is cut, in which the outliers may be."""
+    def _side_stages(self) -> tuple[str, ...]:
+        """Return what tells the side of outliers, beside the inner moments."""
+        votes = (VOTES_STAGE,) if self.votes else ()
+        return (*votes, SIDES_STAGE) if self.rounds > 1 else ()
+
+    def _side(self, batch: Transcripts) -> Integers:
+        """Return 1 or -1 for draws whose rounds are in slices, else 0: on which side of the inner
+        moments' first direction outliers are. There one direction shows alone, no column is cut, in
+        which the outliers may be, and the signed count is 5/2 standard deviations of its noise and
+        sampling from 0.
+        """
         if self.rounds == 1:
-            return np.zeros(len(batch), np.bool_)
-        single = self._looked(batch).single
-        if not self.votes:
-            return single
-        return np.asarray(single & ~(self._box(batch) < OPEN).any(axis=1))
+            return np.zeros(len(batch), np.int64)
+        stages = self._slab_stages()[1:]
+        return self._once(batch, "side", stages, lambda: self._side_of(batch))
+
+    def _side_of(self, batch: Transcripts) -> Integers:
+        seen = self._looked(batch)
+        count = np.clip(batch[SIDES_STAGE][:, 0], -_MOST_SIGNED, _MOST_SIGNED).astype(np.int64)
+        noise = min(math.ceil(_SURPRISE * self._sides_noise() ** 2), 1 << 61)
+        told = seen.single & (4 * count**2 > noise + _SURPRISE * seen.records)
+        if self.votes:
+            told &= (self._box(batch) == OPEN).all(axis=1)
+        return np.asarray(np.sign(count) * told)
+
+    def _sliced(self, batch: Transcripts) -> NDArray[np.bool_]:
+        """Return for which draws the rounds are in slices."""
+        return np.asarray(self._side(batch) != 0)
+
+    def _lead(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return the inner moments' first direction, shape (size, d), and their mean along it, in
+        cells times 2^12, shape (size,)."""
+        seen = self._looked(batch)
+        first = patterns(self.directions).index((1, *[0] * (self.directions - 1)))
+        return seen.along[:, first], seen.middles[:, first]
+
+    def _about(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return directions and edges of the signed count's slices: the mean, and 3/2 deviations
+        on either side."""
+        axes, middles = self._lead(batch)
+        off = self._deviations(SIDES)
+        return axes, middles[:, np.newaxis] + np.array([-off, 0, off])
 
     def _inner_slabs(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Return the slabs' middles and half widths, by the inner moments; none is wider than all
@@ -237,30 +288,30 @@ class RobustRegions(RobustParameters):
             axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
         with np.errstate(all="ignore"):
             length = float(np.ldexp(float(radius), exponent))
-            own = self._drawn_in(*lengths)
+            own = self._drawn_in(*lengths, self.drawn)
             missing = left_out(self.columns(), length, halves.tolist(), axes, own)
             deviation = missing.deviation(number, np.ldexp(step, exponent))
             return np.asarray(np.ldexp(deviation, -exponent))
 
-    def _drawn_in(self, ball: int, last: int) -> tuple[float, float] | None:
+    def _drawn_in(self, ball: int, last: int, drawn: Fraction) -> tuple[float, float] | None:
         """Give ``drawn_response`` for the last ball's radius; None where nobody is drawn in.
 
         The first ball's radius is that of records and the center's distance from their mean, in
         quadrature.
         """
-        if self.drawn == 1:
+        if drawn == 1:
             return None
         exponent, own = self._nearness().exponent, exact(self.record_radius, "record_radius")
         cell = Fraction(2) ** exponent
         square = (ball * cell) ** 2 - own**2
         offset = to_float(root_up(max(square, Fraction(0)), ROOT_BITS))
-        length, reach = (to_float(own * cell) for own in (last, reach_of(last, self.drawn)))
+        length, reach = (to_float(own * cell) for own in (last, reach_of(last, drawn)))
         return drawn_response(self.columns(), length, reach, offset)
 
-    def _response(self, ball: int, last: int) -> float:
+    def _response(self, ball: int, last: int, drawn: Fraction | None = None) -> float:
         """Give what the mean of normal records that are drawn in is over that of all; 1 where
         nobody is."""
-        response = self._drawn_in(ball, last)
+        response = self._drawn_in(ball, last, self.drawn if drawn is None else drawn)
         return 1.0 if response is None else response[0]
 
     def _back(self, cells: Floats) -> Floats:

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from fractions import Fraction
 
 import numpy as np
 
 from dpverify.estimation.directional_cuts import MOST
 from dpverify.estimation.friendly_means import bounded_float
 from dpverify.estimation.handles import SUM_AND_COUNT
-from dpverify.estimation.inner_cuts import patterns
-from dpverify.estimation.robust_regions import VOTES_STAGE, RobustRegions
-from dpverify.estimation.sliced_means import COUNT, FIRST, Fitted, Rounds, fit, next_edges
+from dpverify.estimation.robust_parameters import FARTHEST
+from dpverify.estimation.robust_regions import SIDES_STAGE, VOTES_STAGE, RobustRegions
+from dpverify.estimation.sliced_means import (
+    DRAWN_TO,
+    EDGE,
+    TURNED,
+    Fitted,
+    Rounds,
+    fit,
+    next_edges,
+)
 from dpverify.grid.linear import Integers
-from dpverify.grid.region_queries import DIRECTION_BITS, SlabSum
-from dpverify.grid.slice_sums import SliceSum
+from dpverify.grid.masks import different
+from dpverify.grid.region_queries import DIRECTION_BITS, SlabSum, reach_of
+from dpverify.grid.slice_sums import SignedCount, SliceSum
 from dpverify.grid.transcript_queries import MovingSum, weight_of
 from dpverify.plans import UNIT, Handle, Released, RoundedGaussian, Stage, Transcripts
 from dpverify.privacy.numbers import to_float
 
-_FARTHEST = 1 << 60  # edges are no farther
+_LENGTH = 1 << DIRECTION_BITS
 _MOST_READ = 1e30  # of noise, in what is read of a round
 
 
@@ -29,13 +39,19 @@ class RobustRounds(RobustRegions):
     """A robust mean's last stages, and what is read of them."""
 
     def _last_stages(self) -> tuple[Stage, ...]:
-        """Return the stages that release sums: one, or the rounds in slices."""
+        """Return the stages that release sums: one, or the signed count and rounds in slices."""
         if self.rounds == 1:
             return (Stage(SUM_AND_COUNT, self._sum(), RoundedGaussian(UNIT)),)
+        stages = (*self._place().reads, *self._slab_stages()[1:3])
+        across = Released(stages, self._about)
+        sides = SignedCount(self._nearness(), self._place(), across)
         rounds = (self._slice_sum(i) for i in range(self.rounds))
-        return tuple(
-            Stage(name, one, RoundedGaussian(UNIT))
-            for name, one in zip(self._round_names(), rounds, strict=True)
+        return (
+            Stage(SIDES_STAGE, sides, RoundedGaussian(self._sides_noise())),
+            *(
+                Stage(name, one, RoundedGaussian(UNIT))
+                for name, one in zip(self._round_names(), rounds, strict=True)
+            ),
         )
 
     def _sum(self) -> MovingSum:
@@ -51,49 +67,54 @@ class RobustRounds(RobustRegions):
         whole = self._sum()
         assert isinstance(whole, SlabSum)
         shared = {part.name: getattr(whole, part.name) for part in fields(whole)}
-        return SliceSum(**shared, across=self._across(round_), count=COUNT)
+        stages = self._last_place().reads
+        names = self._round_names()[:round_]
+        across = Released((*stages, *names), lambda batch: self._slices(batch, round_))
+        return SliceSum(**shared, across=across, lengths=Released(stages, self._lengths))
 
     # --- rounds -----------------------------------------------------------------------------------
 
     def _round_names(self) -> list[Handle]:
         return [Handle(f"round {i + 1}") for i in range(self.rounds)]
 
-    def _across(self, round_: int) -> Released[tuple[Integers, Integers]]:
-        """Return directions and edges of a round's slices, from what was released before."""
-        stages = self._last_place().reads
-        names = self._round_names()[:round_]
-        return Released((*stages, *names), lambda batch: self._slices(batch, round_))
+    def _drawn_for(self, sliced: int) -> Fraction:
+        """Return the share of the radius to which records are drawn in, if any are."""
+        return min(self.drawn, DRAWN_TO) if sliced and self.drawn < 1 else self.drawn
+
+    def _lengths(self, batch: Transcripts) -> Integers:
+        """Return the lengths to which records are drawn in before they are summed."""
+        radii, which = different(self._last_places(batch)[1])
+        made = [[reach_of(int(r), self._drawn_for(sliced)) for r in radii] for sliced in (0, 1)]
+        return np.array(made, np.int64)[self._sliced(batch).astype(np.int64), which]
 
     def _slices(self, batch: Transcripts, round_: int) -> tuple[Integers, Integers]:
-        """Return directions and edges of a round's slices: where the inner moments do not show one
-        direction alone, all records are in the first slice.
+        """Return directions and edges of a round's slices: where outliers are not on one side of
+        one direction, all records are in the first slice.
         """
-        axes = np.zeros((len(batch), self.columns()), np.int64)
-        edges = np.full((len(batch), COUNT - 1), _FARTHEST)
-        (rows,) = np.nonzero(self._sliced(batch))
-        if len(rows):
-            axes[rows], edges[rows] = self._sliced_anew(batch, round_, rows)
-        return axes, edges
+        stages = (*self._last_place().reads, *self._round_names()[:round_])
+        about = f"slices of round {round_}"
+        return self._once(batch, about, stages, lambda: self._sliced_anew(batch, round_))
 
-    def _sliced_anew(
-        self, batch: Transcripts, round_: int, rows: Integers
-    ) -> tuple[Integers, Integers]:
-        """Return directions and edges for these draws, across the direction of the moments first,
-        then of the fit to all rounds before."""
-        length, cell = 2.0**DIRECTION_BITS, self._nearness().exponent
-        seen = self._looked(batch)
-        leading = patterns(self.directions).index((1, *[0] * (self.directions - 1)))
+    def _sliced_anew(self, batch: Transcripts, round_: int) -> tuple[Integers, Integers]:
+        side = self._side(batch)
+        axes = np.zeros((len(batch), self.columns()), np.int64)
+        edges = np.full((len(batch), 1), FARTHEST)
+        (rows,) = np.nonzero(side)
+        if not len(rows):
+            return axes, edges
         if round_ == 0:
-            axes = seen.along[rows, leading]
-            middles = np.ldexp(seen.middles[rows, leading] / length, cell)
-            places = middles[:, np.newaxis] + np.array(FIRST)
-        else:
-            fitted = self._fitted(batch, round_, rows)
-            axes = np.rint(fitted.along * length).astype(np.int64)
-            places = next_edges(fitted, axes / length)
+            along, middles = self._lead(batch)
+            axes = along * side[:, np.newaxis]
+            edge = self._deviations(EDGE - TURNED * self.gamma)
+            edges[rows, 0] = (side * middles)[rows] + edge
+            return axes, edges
+        fitted = self._fitted(batch, round_, rows)
+        axes[rows] = np.rint(fitted.along * _LENGTH).astype(np.int64)
+        places = next_edges(fitted, axes[rows] / _LENGTH)
         with np.errstate(over="ignore"):
-            cells = np.clip(np.ldexp(places * length, -cell), -float(_FARTHEST), float(_FARTHEST))
-        return axes, np.rint(cells).astype(np.int64)
+            cells = np.ldexp(places * _LENGTH, -self._nearness().exponent)
+        edges[rows, 0] = np.rint(np.clip(cells, -float(FARTHEST), float(FARTHEST))).astype(np.int64)
+        return axes, edges
 
     def _fitted(self, batch: Transcripts, rounds: int, rows: Integers) -> Fitted:
         """Return the fit to so many rounds, for these draws of the batch."""
@@ -103,11 +124,10 @@ class RobustRounds(RobustRegions):
     def _read(self, batch: Transcripts, rounds: int, rows: Integers) -> Rounds:
         """Return what these rounds released, in deviations; sums over the response of records that
         are drawn in."""
-        length, cell = 2.0**DIRECTION_BITS, self._nearness().exponent
+        cell, width = self._nearness().exponent, self.columns() + 1
         made = [self._slices(batch, i) for i in range(rounds)]
         names = self._round_names()[:rounds]
-        width = COUNT, self.columns() + 1
-        values = [batch[name][rows].astype(np.float64).reshape(-1, *width) for name in names]
+        values = [batch[name][rows].astype(np.float64).reshape(-1, 2, width) for name in names]
         read = np.clip(np.stack(values, axis=1) / 2.0**40, -_MOST_READ, _MOST_READ)
         _, first, _ = self._balls(batch)
         lengths = np.column_stack([first, self._last_radii(batch, first)])[rows]
@@ -117,31 +137,36 @@ class RobustRounds(RobustRegions):
             for own in zip(*(self._noises(int(a), int(b)) for a, b in pairs), strict=True)
         )
         with np.errstate(over="ignore"):
-            edges = np.ldexp(np.stack([m[1][rows] for m in made], axis=1) / length, cell)
-        scale = noise[:, np.newaxis, np.newaxis]
+            edges = np.ldexp(np.column_stack([m[1][rows] for m in made]) / _LENGTH, cell)
         return Rounds(
-            np.stack([m[0][rows] for m in made], axis=1) / length,
+            np.stack([m[0][rows] for m in made], axis=1) / _LENGTH,
             edges,
-            read[..., :-1] * scale[..., np.newaxis],
+            read[..., :-1] * noise[:, np.newaxis, np.newaxis, np.newaxis],
             read[..., -1] * off[:, np.newaxis, np.newaxis],
             noise,
-            off,
         )
 
     def _noises(self, ball: int, radius: int) -> tuple[float, float]:
-        """Return the deviations of a round's noise on sums, in deviations of the records and over
-        the response, and on numbers."""
-        unit = min(to_float(self._sum().unit(radius)), MOST)
-        own = math.ldexp(unit, self._nearness().exponent) / self._response(ball, radius)
-        return own, unit / weight_of(self._sum().reach(radius))
+        """Return the deviations of the noise of a round in slices, on sums in deviations of the
+        records and over the response, and on numbers."""
+        drawn = self._drawn_for(sliced=True)
+        reach = reach_of(radius, drawn)
+        unit = min(to_float(self._slice_sum(0).unit(reach)), MOST)
+        own = math.ldexp(unit, self._nearness().exponent) / self._response(ball, radius, drawn)
+        return own, unit / weight_of(reach)
 
     def _last_fit(self, transcript: Transcripts) -> tuple[Fitted, float, float]:
         """Return the fit to all rounds of a release, the number of records and its noise."""
-        rows = np.zeros(1, np.intp)
-        read = self._read(transcript, self.rounds, rows)
+        read = self._read(transcript, self.rounds, np.zeros(1, np.intp))
         fitted = fit(read, read.along[:, 0], to_float(self.gamma))
         number = max(1.0, float(read.numbers.sum(axis=2).mean()))
-        return fitted, number, float(read.off[0]) * math.sqrt(COUNT / self.rounds)
+        off = self._noises(*self._radii(transcript))[1]
+        return fitted, number, off * math.sqrt(2 / self.rounds)
+
+    def _radii(self, transcript: Transcripts) -> tuple[int, int]:
+        """Return the radii of the first ball and of the last."""
+        _, first, _ = self._balls(transcript)
+        return int(first[0]), int(self._last_radii(transcript, first)[0])
 
     def _total(self, transcript: Transcripts) -> list[float]:
         """Return the released sum and weighted number, over the noise of one release: of rounds,

@@ -215,16 +215,18 @@ class SlabSum(MovingSum):
         """Return the sums and the numbers exactly, one region after the other."""
         sums: list[Integers] = [np.zeros((0, points.shape[1]), np.int64)]
         numbers = np.zeros(len(points), np.int64)
-        for rows, _, kept, chosen in self.regions(images, points, radii, before):
+        for rows, moved, chosen in self.regions(images, points, radii, before):
+            own = drawn_in(moved, radii[rows], self.drawn)
+            kept = own if fits(int(radii[rows].max()), chosen) else own.astype(object)
             sums.append((chosen[:, np.newaxis] @ kept)[:, 0])
             numbers[rows] = chosen.sum(axis=1)
         return shortened(np.concatenate(sums)), numbers
 
     def regions(
         self, images: Images, points: Integers, radii: Integers, before: Transcripts
-    ) -> Iterator[tuple[slice, Integers, Integers, Integers]]:
-        """Yield regions by their rows, some at a time: records from each center; these drawn in;
-        and how often each occurs in the region.
+    ) -> Iterator[tuple[slice, Integers, Integers]]:
+        """Yield regions by their rows, some at a time: records from each center, and how often
+        each occurs in the region.
         """
         along, parts = self.along(before), parts_of(radii, self.bins)
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
@@ -233,9 +235,7 @@ class SlabSum(MovingSum):
             chosen = often * in_all(off <= halves[rows])
             if self.box is not None:
                 chosen *= in_all(np.abs(moved) <= self.box(before)[rows, np.newaxis])
-            own = drawn_in(moved, radii[rows], self.drawn)
-            short = fits(int(radii[rows].max()), often)
-            yield rows, moved, own if short else own.astype(object), chosen
+            yield rows, moved, chosen
 
     def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
         """Return the sensitivity of a ``MovingSum``, whatever the slabs and the box."""
@@ -258,18 +258,28 @@ def reach_of(radius: int, drawn: Fraction) -> int:
 
 
 def drawn_in(moved: Integers, radii: Integers, drawn: Fraction) -> Integers:
-    """Draw records in to ``reach_of`` the ball that each is in, as ``clip_to_ball`` does.
+    """Draw records in to ``reach_of`` the ball that each is in, as ``drawn_to`` does.
 
     moved: from the balls' centers, shape (rows, m, d); radii: of shape (rows,).
     """
     if drawn == 1:
         return moved
+    unique, which = different(radii)
+    lengths = np.array([reach_of(int(radius), drawn) for radius in unique], np.int64)
+    return drawn_to(moved, lengths[which])
+
+
+def drawn_to(moved: Integers, lengths: Integers) -> Integers:
+    """Draw the records of each row in to its length, as ``clip_to_ball`` does.
+
+    moved: shape (rows, m, d); lengths: shape (rows,).
+    """
     clipped = np.empty_like(moved)
-    for radius in np.unique(radii).tolist():
-        some = np.flatnonzero(radii == radius)
+    for length in np.unique(lengths).tolist():
+        some = np.flatnonzero(lengths == length)
         own = moved[some]
         flat = own.reshape(own.shape[0] * own.shape[1], own.shape[2])
-        clipped[some] = clip_to_ball(flat, reach_of(radius, drawn)).reshape(own.shape)
+        clipped[some] = clip_to_ball(flat, length).reshape(own.shape)
     return clipped
 
 

@@ -25,12 +25,12 @@ HALF_WIDTH = Fraction(5, 2)
 SHORTER = Fraction(15, 16)
 """Share of its radius that the ball keeps if two or more directions are cut."""
 _LIMITS = (Fraction(4, 3), Fraction(9, 10))
-_APART, _LESS = Fraction(11, 10), Fraction(3, 5)
+_ALONE, _APART, _LESS = Fraction(3, 2), Fraction(6, 5), Fraction(3, 5)
 _MOST = 2**60
-Slabs = tuple[tuple[Vector, ...], tuple[int | None, ...], int, bool]
+Slabs = tuple[tuple[Vector, ...], tuple[int | None, ...], int, bool, int]
 """Directions of slabs; of each the middle in cells times LENGTH, or None where it is not cut; the
-number of directions that show outliers; whether the first does and the next is not far beyond what
-is likely."""
+number of directions that show outliers; whether the first one is alone, with outliers that are not
+far; the number of records."""
 
 
 def _limited(x: int) -> int:
@@ -52,7 +52,7 @@ def slabs(
     squared constant, (k + 1) / 16 squared deviations. With L the root of the sum of both squares,
     v_1 is cut if e_1 > 4/3 L, and each next one if those before are and e_j > 9/10 L. So are the
     directions between those: sums and differences, over the root of how many they are. v_1 is alone
-    if it is cut and e_2 <= 11/10 L or e_2 <= 3/5 e_1.
+    if e_1 > 3/2 L, at most n / 2 squared deviations, and e_2 <= 6/5 L or e_2 <= 3/5 e_1.
     """
     k = len(first)
     numbers = [_limited(x) for x in second]
@@ -71,7 +71,7 @@ def slabs(
         for i, j in combinations(range(k), 2)
     }
     axes = directions((*own, *mixed.values()), k, most)
-    number, alone = _number(own, mixed, axes, total * square) if told else (0, False)
+    number, alone = _number(own, mixed, axes, total, square) if told else (0, False)
     turned = [_rounded(tuple(dot(v, column) for column in zip(*first, strict=True))) for v in axes]
     along: list[Vector] = []
     middles: list[int | None] = []
@@ -84,7 +84,8 @@ def slabs(
         inner = _rounded(tuple(scale * dot(signs, own) for own in zip(*axes, strict=True)))
         off = math.floor(Fraction(constant * dot(inner, tuple(means))) / weight)
         middles.append(_limited(off) if used[-1] < number else None)
-    return tuple(along), tuple(middles), number, alone
+    records = min(16 * total // ((k + 1) * max(square, 1)), 2**55)
+    return tuple(along), tuple(middles), number, alone, records
 
 
 def _rounded(v: Vector) -> Vector:
@@ -92,10 +93,14 @@ def _rounded(v: Vector) -> Vector:
 
 
 def _number(
-    own: Sequence[int], mixed: dict[tuple[int, int], int], axes: Sequence[Vector], sampled: int
+    own: Sequence[int],
+    mixed: dict[tuple[int, int], int],
+    axes: Sequence[Vector],
+    total: int,
+    square: int,
 ) -> tuple[int, bool]:
     """Count the directions whose moments are larger than what is likely, and tell whether the first
-    is alone; sampled: T times the square of a deviation.
+    is alone.
     """
     k, sizes = len(own), []
     for v in axes:
@@ -103,13 +108,15 @@ def _number(
         squares = sum(x * a * a for x, a in zip(own, v, strict=True))
         sizes.append(math.floor((squares + 2 * crossed) / LENGTH**2))
     rest = (sum(own) - sum(sizes)) // (k - len(axes))
-    likely = 2 * k * 2**80 + 64 * k * sampled // (k + 1)
+    likely = 2 * k * 2**80 + 64 * k * total * square // (k + 1)
     above = [max(size - rest, 0) ** 2 for size in sizes]
     number = 0
     while number < len(above) and above[number] > _LIMITS[number > 0] ** 2 * likely:
         number += 1
     most = max(_APART**2 * likely, _LESS**2 * above[0])
-    return number, number > 0 and all(one <= most for one in above[1:2])
+    close = (k + 1) * (sizes[0] - rest) <= 8 * total
+    sure = close and above[0] > _ALONE**2 * likely
+    return number, number > 0 and sure and all(one <= most for one in above[1:2])
 
 
 # --- obligations --------------------------------------------------------------------------------
@@ -117,6 +124,7 @@ def _number(
 
 _DEVIATION = 2**10  # in cells
 _COUNT, _UNIT = 10**3, 2**46  # of records, and of a squared deviation of all of them
+_LEAST = Fraction(5, 4), Fraction(7, 5), Fraction(8, 5)
 
 
 def _moments(variances: Sequence[Fraction], means: Vector, constant: int) -> list[int]:
@@ -132,8 +140,10 @@ def _moments(variances: Sequence[Fraction], means: Vector, constant: int) -> lis
 def obligation_inner_slabs(claimed: Callable[..., Slabs] = slabs) -> int:
     """Check on exact moments that, wherever the mean is, directions are cut if their variance is
     above 1 by 7/5 of what noise and sampling explain, as many as there are, and not if it is by
-    5/4; that each next direction is cut from 6/5 on; that one is alone if it is the only one; and
-    that the middles of slabs are the mean, to a hundredth of a deviation.
+    5/4; that each next direction is cut from 5/4 on; that one is alone if it is the only one and
+    above 1 by 8/5 of that, but not if it is by 7/5, nor if it is above 1 by 3/5; and that the
+    middles of slabs are the mean and the number of records is theirs, to a hundredth of a deviation
+    and of all.
     """
     cases = 0
     for k, most, off in product((4, 8), (1, 2, 3), (0, 300, -700)):
@@ -142,15 +152,20 @@ def obligation_inner_slabs(claimed: Callable[..., Slabs] = slabs) -> int:
         means = tuple(off + 10 * i for i in range(k))
         square = Fraction(_UNIT, _COUNT)
         likely = isqrt(2 * k * 2**80 + math.floor(4 * k * _COUNT * square**2))
-        for large, least in product(range(most + 1), (Fraction(5, 4), Fraction(7, 5))):
-            above = [least, *(Fraction(12, 10) - Fraction(i, 100) for i in range(1, large))]
+        for large, least in product(range(most + 1), _LEAST):
+            above = [least, *(Fraction(126, 100) - Fraction(i, 100) for i in range(1, large))]
             own = [1 + Fraction(likely, _UNIT) * a for a in above[:large]]
             variances = [*own, *[Fraction(1)] * (k - large)]
             moments = _moments(variances, means, constant)
-            along, middles, number, alone = claimed(first, moments, most, round(square), constant)
+            seen = claimed(first, moments, most, round(square), constant)
+            along, middles, number, alone, records = seen
             expected = large if least > Fraction(4, 3) else 0
             require(number == expected, f"{k}, {off}, {least}: {number} cut, not {expected}")
-            require(alone == (number == 1), f"{k}, {off}, {least}: {number} cut, {alone}")
+            only = number == 1 and least == _LEAST[-1]
+            require(alone == only, f"{k}, {off}, {least}: {number} cut, {alone}")
+            require(abs(records - _COUNT) <= _COUNT // 100, f"{k}, {off}: {records} records")
+            far = _moments([Fraction(8, 5), *variances[1:]], means, constant)
+            require(not claimed(first, far, most, round(square), constant)[3], f"{k}, {off}: far")
             known = [m for m in middles if m is not None]
             require(len(along) == (3**most - 1) // 2, f"{len(along)} slabs for {most}")
             require(len(known) == (3**number - 1) // 2, f"{len(known)} of {number} cut")

@@ -201,6 +201,23 @@ def slice_sum(images: Images, region: Region, across: Vector, edges: Vector) -> 
     return tuple(value for row in sums for value in row)
 
 
+@states(_REGIONS)
+def signed_count(images: Images, region: Region, across: Vector, edges: Vector) -> Vector:
+    """Return the number of the region's records in slices of odd number less that in even ones;
+    slices as for ``slice_sum``, the first one being 0.
+    """
+    rows = inside(images, region).items()
+    beyond = ((sum(dot(across, y) > edge for edge in edges), often) for y, often in rows)
+    return (sum(often if number % 2 else -often for number, often in beyond),)
+
+
+@states(_REGIONS)
+def signed_moves(adjacency: Adjacency) -> int:
+    """Return the squared sensitivity: a record counts -1, 0 or 1; the replaced one may count 1 and
+    the other -1."""
+    return 4 if adjacency is Adjacency.REPLACE else 1
+
+
 # --- obligations --------------------------------------------------------------------------------
 
 _SKEW = (LENGTH * 3 // 5, LENGTH * 4 // 5)
@@ -387,4 +404,23 @@ def obligation_slice_sum(claimed: Callable[[int, Adjacency], int] = transcript_s
         require(attained, f"{adjacency}, {drawn}: no move is as large as stated")
         slices = {0, 1, 2} if adjacency is Adjacency.REPLACE else {0, 1}
         require(changed == slices, f"{adjacency}, {drawn}: {changed} slices change")
+    return cases
+
+
+@states(_REGIONS)
+@shows("SignedCount", Norm.SQUARED_L2, value=of_query(signed_moves))
+def obligation_signed_count(claimed: Callable[[Adjacency], int] = signed_moves) -> int:
+    """Check over the same neighbors that signed counts move by at most ``claimed``, and by exactly
+    that for each ball in three or four slices.
+    """
+    cases = 0
+    for (region, universe), adjacency, count in product(_CASES, _ALL, (1, 2, 3)):
+        ball = Region(region.center, region.radius)
+        half = LENGTH * region.radius // 2
+        where = ball, region.directions[0], (-half, 0, half)[:count]
+        most, largest = claimed(adjacency), Fraction(0)
+        for *_, square in _moves(signed_count, where, universe, adjacency):
+            require(square <= most, f"{ball}, {adjacency}: {square}, stated {most}")
+            largest, cases = max(largest, square), cases + 1
+        require(count < 2 or largest == most, f"{ball}, {adjacency}: {largest}, not {most}")
     return cases

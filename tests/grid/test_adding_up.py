@@ -46,6 +46,7 @@ from dpverify.grid.outer_products import FirstMoments, LengthSides, SecondMoment
 from dpverify.grid.pairs import ClampedSquares
 from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.region_queries import MovingHistogram
+from dpverify.grid.slice_sums import SignedCount
 from dpverify.grid.step_moments import StepMoments
 from dpverify.grid.steps import StepSums
 from dpverify.grid.strategies import Circulant, Levels
@@ -112,6 +113,7 @@ SUMS: list[Query] = [
     StepMoments(cells=2, turn=1, linear=3, square=5, offset=2, edges=EDGES, outside="mask"),
     MovingHistogram(NEAR, 4, 1, PLACE, always(np.array([[[64, 3]]]))),
     FarthestColumns(NEAR, PLACE),
+    SignedCount(NEAR, PLACE, always((np.array([[64, 3]]), np.array([[-9, 0, 50]])))),
     OfImages(ScaledSum(STRETCH, 1 << 20), MAP),
     OfImages(OneUnit(ScaledMaskedSum(STRETCH, 1 << 20, 7), Fraction(35, 3)), MAP),
     OneUnit(WithCount(ScaledSum(STRETCH, 1 << 20), 5), Fraction(7, 1 << 30)),

@@ -203,12 +203,12 @@ def test_what_they_show_is_the_spec_s() -> None:
             seen = look(np.repeat(axes[np.newaxis], 8, 0), moments, count, 2**30, 1000)
             for i, row in enumerate(moments.tolist()):
                 own = tuple(map(tuple, axes.tolist())), row, count, 2**30, 1000
-                along, middles, number, alone = inner_cuts.slabs(*own)
+                along, middles, number, alone, records = inner_cuts.slabs(*own)
                 assert along == tuple(map(tuple, seen.along[i].tolist()))
                 assert [m or 0 for m in middles] == seen.middles[i].tolist()
                 assert [m is not None for m in middles] == seen.cut[i].tolist()
                 assert number == seen.number[i]
-                assert alone == seen.single[i]
+                assert (alone, records) == (seen.single[i], seen.records[i])
                 numbers[number] += 1
     assert all(numbers[number] > 10 for number in range(4))
 

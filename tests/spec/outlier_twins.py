@@ -89,18 +89,27 @@ TWINS: dict[str, dict[str, Any]] = {
         "less": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) - 1,
         "one more": lambda radius, adjacency: transcript_sums.reach(radius, adjacency) + 1,
     },
+    "theory.regions:obligation_signed_count": {
+        "one under either": lambda adjacency: 1,
+        "two under replace": lambda adjacency: 2 if adjacency is Adjacency.REPLACE else 1,
+        "one more": lambda adjacency: regions.signed_moves(adjacency) + 1,
+    },
     "theory.sliced_means:obligation_slices": {
-        "one side only": lambda rounds, first, share, noise, off: replace(
-            sliced_means.fit(rounds, first, share, noise, off), likely=(True, False)
+        "the first direction": lambda rounds, first, share, noise: replace(
+            sliced_means.fit(rounds, first, share, noise), along=first
         ),
-        "the first direction": lambda rounds, first, share, noise, off: replace(
-            sliced_means.fit(rounds, first, share, noise, off), along=first
+        "no outliers": lambda rounds, first, share, noise: sliced_means.fit(
+            rounds, first, 0.0, noise
         ),
-        "no outliers": lambda rounds, first, share, noise, off: sliced_means.fit(
-            rounds, first, 0.0, noise, off
+        "twice as many": lambda rounds, first, share, noise: sliced_means.fit(
+            rounds, first, 2 * share, noise
         ),
-        "twice as many": lambda rounds, first, share, noise, off: sliced_means.fit(
-            rounds, first, 2 * share, noise, off
+    },
+    "theory.sliced_means:obligation_side": {
+        "the other side": lambda count, noise, records: -sliced_means.side(count, noise, records),
+        "always a side": lambda count, noise, records: 1 if count > 0 else -1,
+        "as if there were no chance": lambda count, noise, records: sliced_means.side(
+            count, noise, 0
         ),
     },
     "theory.farthest_columns:obligation_votes": {
@@ -202,8 +211,11 @@ FAULTS: dict[str, list[Plant]] = {
     "theory.regions:obligation_slab_sum": [_nobody_drawn_in],
     "theory.regions:obligation_slice_sum": [_nobody_drawn_in],
     "theory.sliced_means:obligation_slices": [
-        lambda patch: patch.setattr(sliced_means, "_AWAY", (6.0,)),
+        lambda patch: patch.setattr(sliced_means, "_STEPS", 1),
         lambda patch: patch.setattr(sliced_means, "_density", lambda x: 0.0),
+    ],
+    "theory.sliced_means:obligation_side": [
+        lambda patch: patch.setattr(sliced_means, "_SURPRISE", 3),
     ],
     "theory.hidden_directions:obligation_no_second_moment_where_drawn_in": [
         scaled(hidden_directions, "slab_error", Fraction(9, 10)),

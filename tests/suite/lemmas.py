@@ -47,7 +47,7 @@ from dpverify.grid.quartiles import QuartileBins
 from dpverify.grid.record_maps import OfImages, RecordMap
 from dpverify.grid.region_queries import MovingHistogram, MovingMoments, SlabSum
 from dpverify.grid.retained import KeptCount, KeptMean
-from dpverify.grid.slice_sums import SliceSum
+from dpverify.grid.slice_sums import SignedCount, SliceSum
 from dpverify.grid.smooth import SmoothMedians
 from dpverify.grid.stacked import Stacked
 from dpverify.grid.step_moments import StepMoments
@@ -176,9 +176,13 @@ def _in_units() -> Iterator[tuple[Query, Domain]]:
         yield MovingMoments(PLANE, SPREAD, near, where), TWO
         yield InnerMoments(PLANE, SPREAD, near, where, where, 1, 9), TWO
         yield SlabSum(PLANE, SPREAD, near, where, 4, where, where), TWO
-        yield SliceSum(PLANE, SPREAD, near, where, 4, where, where, across=where, count=3), TWO
+        yield (
+            SliceSum(PLANE, SPREAD, near, where, 4, where, where, across=where, lengths=where),
+            TWO,
+        )
     yield MovingHistogram(PLANE, 4, 3, where, where), TWO
     yield FarthestColumns(PLANE, where), TWO
+    yield SignedCount(PLANE, where, where), TWO
 
 
 def gaussian(near: Adjacency, domain: Domain = ONE, share: Fraction = Fraction(2, 5)) -> Any:
