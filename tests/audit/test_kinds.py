@@ -47,6 +47,21 @@ KINDS: list[tuple[Callable[[float, bool], Any], str]] = [
 ]
 
 
+def test_texts_of_a_log_ratio_are_named_where_they_tell() -> None:
+    noise = _noise(0)
+
+    def message(data: Any) -> Any:
+        if noise() > 0:
+            raise ValueError(f"{len(data)} records {{}}")
+        return noise()
+
+    result = _audited(message)
+    assert "(exception ValueError: 4 records {} against exception ValueError: 3 records {}) >=" in (
+        result.strongest.event
+    )
+    assert HINT in str(result)
+
+
 @pytest.mark.parametrize(("make", "event"), KINDS)
 def test_a_kind_on_one_side_is_named_before_what_tells_no_more(
     make: Callable[[float, bool], Any], event: str
