@@ -100,6 +100,9 @@ def test_the_exceptions_before_an_exception_are_seen() -> None:
     result = _audited(fails)
     assert result.verdict is Verdict.VIOLATED
     assert "exception RuntimeError: failed (after ValueError: " in str(result)
+    noted = RuntimeError("failed")
+    noted.add_note("3 rows")
+    assert encode([noted]).labels[0] == "exception RuntimeError: failed (3 rows)"
     hidden = RuntimeError("failed")
     hidden.__context__, hidden.__suppress_context__ = ValueError("3 rows"), True
     assert encode([hidden]).labels[0] == "exception RuntimeError: failed"
