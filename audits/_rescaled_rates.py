@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dpverify import Adjacency, ApproxDP, RescaledMean
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Metric, Population, RateClaim
@@ -65,7 +65,7 @@ def _sampling_quantile(setting: Setting) -> float:
     """Return what the error of the mean without noise exceeds with probability
     exp(-log_inverse_beta), for S = I."""
     level = 2 * float(
-        special.gammaincinv(setting["d"] / 2, 1 - np.exp(-setting["log_inverse_beta"]))
+        scipy.special.gammaincinv(setting["d"] / 2, 1 - np.exp(-setting["log_inverse_beta"]))
     )
     return float(np.sqrt(level / setting["n"]))
 

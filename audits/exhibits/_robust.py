@@ -14,8 +14,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import erfc
 
 from dpverify import Adjacency
 from dpverify.audit import NeighboringPair
@@ -63,7 +63,7 @@ def as_coded(rows: Rows, gamma: float, tau: float) -> Rows:
         along = rows @ direction
         distance = np.abs(along - np.median(along))
         order = np.argsort(distance, kind="stable")
-        tail = erfc((distance[order] - 2 * gamma) / math.sqrt(2)) / 2
+        tail = scipy.special.erfc((distance[order] - 2 * gamma) / math.sqrt(2)) / 2
         allowed = _TAIL * n * (tail + gamma / (d * math.log(d * gamma / tau)))
         beyond = n - np.arange(1, n + 1) > allowed
         last = int(np.argmax(beyond)) + 1 if beyond.any() else n

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dpverify.audit.neighbors.pairs import NeighboringPair, added, replaced
 from dpverify.audit.truths import Finite, Gaussian, Laplace, Truth
@@ -212,7 +212,9 @@ def _surfacing() -> Finite:
     (stage,) = _histogram().fixed_plan
     assert isinstance(stage, Stage)
     assert isinstance(stage.noise, ThresholdedGaussian)
-    shown = float(ndtr(1.5 - stage.noise.threshold))  # the count is 1 plus rounded noise
+    shown = float(
+        scipy.special.ndtr(1.5 - stage.noise.threshold)
+    )  # the count is 1 plus rounded noise
     return Finite((shown, 1 - shown), (0.0, 1.0))
 
 

@@ -46,8 +46,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
 from dpverify.audit.odds import log_odds_at_least
 from dpverify.privacy.numbers import Floats
@@ -78,7 +78,7 @@ def at_least(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
     1934.
     """
     k = np.asarray(hits, dtype=np.float64)
-    ends = betaincinv(np.maximum(k, 1), draws - k + 1, alpha)
+    ends = scipy.special.betaincinv(np.maximum(k, 1), draws - k + 1, alpha)
     return np.where(k == 0, 0.0, ends * (1 - OUTWARD))
 
 
@@ -87,7 +87,7 @@ def at_most(hits: Counts | int, draws: int, alpha: float | Floats) -> Floats:
     1934.
     """
     k = np.asarray(hits, dtype=np.float64)
-    ends = betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
+    ends = scipy.special.betainccinv(k + 1, np.maximum(draws - k, 1), alpha)
     return np.where(k >= draws, 1.0, np.minimum(1.0, ends * (1 + OUTWARD)))
 
 
@@ -97,10 +97,10 @@ def _floors(hits: int, draws: int, scores: Floats) -> Floats:
     """
     if not hits:
         return np.zeros_like(scores)
-    tails, rest, below = ndtr(-np.abs(scores)), draws - hits + 1, scores < 0
+    tails, rest, below = scipy.special.ndtr(-np.abs(scores)), draws - hits + 1, scores < 0
     ends = np.empty_like(tails)  # two inversions, each only where it is needed
-    betainccinv(hits, rest, tails, out=ends, where=below)
-    betaincinv(hits, rest, tails, out=ends, where=~below)
+    scipy.special.betainccinv(hits, rest, tails, out=ends, where=below)
+    scipy.special.betaincinv(hits, rest, tails, out=ends, where=~below)
     return np.asarray(ends * (1 - OUTWARD))
 
 
@@ -108,10 +108,10 @@ def _ceilings(hits: int, draws: int, scores: Floats) -> Floats:
     """Return the q at which P(at most hits | q) has these scores z, likewise."""
     if hits >= draws:
         return np.ones_like(scores)
-    tails, rest, below = ndtr(-np.abs(scores)), draws - hits, scores < 0
+    tails, rest, below = scipy.special.ndtr(-np.abs(scores)), draws - hits, scores < 0
     ends = np.empty_like(tails)
-    betaincinv(hits + 1, rest, tails, out=ends, where=below)
-    betainccinv(hits + 1, rest, tails, out=ends, where=~below)
+    scipy.special.betaincinv(hits + 1, rest, tails, out=ends, where=below)
+    scipy.special.betainccinv(hits + 1, rest, tails, out=ends, where=~below)
     return np.minimum(1.0, ends * (1 + OUTWARD))
 
 
@@ -157,7 +157,7 @@ class ConfidenceRegion:
 
     def mu(self) -> float:
         """Bound from below the mu of a Gaussian guarantee: P(S) <= Phi(mu + Phi^-1(Q(S)))."""
-        ends = ndtri(self.lower) - ndtri(self.upper)
+        ends = scipy.special.ndtri(self.lower) - scipy.special.ndtri(self.upper)
         return max(0.0, float(np.min(np.nan_to_num(ends, nan=-np.inf))) - OUTWARD)
 
     def rho(self) -> float:
@@ -218,7 +218,7 @@ def region_of_both(
     The scores are those where both regions show the same epsilon without delta, nearly; or -2
     and what the second region then has to reach alone.
     """
-    bar, guard = float(-ndtri(BOTH * alpha)), _GUARD * alpha
+    bar, guard = float(-scipy.special.ndtri(BOTH * alpha)), _GUARD * alpha
     own, other = np.sqrt(weight), np.sqrt(1 - weight)
 
     def scores(z: float) -> tuple[float, float]:
@@ -263,7 +263,7 @@ def best_share(counted: Counted, shares: Sequence[float], alpha: float, delta: f
 
 def score_of(alpha: float) -> float:
     """Return the score that the sum of one block has to reach."""
-    return float(-ndtri(alpha - 2 * _GUARD * alpha))
+    return float(-scipy.special.ndtri(alpha - 2 * _GUARD * alpha))
 
 
 def _bars(alpha: float) -> tuple[float, float]:
@@ -278,10 +278,12 @@ def _covered(
     if share == OF_ODDS:
         return _above_odds(counted, bar, guard, every)
     own_weight, other_weight = np.sqrt((PARTS - share) / PARTS), np.sqrt(share / PARTS)
-    far = -ndtri(guard)
+    far = -scipy.special.ndtri(guard)
     least = at_least(counted.hits, counted.draws, guard)
     if not own_weight:
-        ceiling = at_most(counted.other_hits, counted.other_draws, max(guard, float(ndtr(-bar))))
+        ceiling = at_most(
+            counted.other_hits, counted.other_draws, max(guard, float(scipy.special.ndtr(-bar)))
+        )
         return ConfidenceRegion(np.array([float(least)]), np.array([float(ceiling)]))
     scores = _scores(float(own_weight), float(other_weight), float(bar), float(far))
     ceilings = _ceilings(counted.other_hits, counted.other_draws, scores[::every])

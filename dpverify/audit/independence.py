@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import bdtrc, chdtrc, gammaln, logsumexp, xlogy
 
 from dpverify.audit.confidence_regions import Counts
 from dpverify.audit.outputs.draws import Draws
@@ -76,7 +76,10 @@ class Score:
     @property
     def is_chance(self) -> bool:
         """True if so many are likelier than ``NEVER``."""
-        return not self.happened or float(bdtrc(self.happened - 1, self.tried, self.most)) >= NEVER
+        return (
+            not self.happened
+            or float(scipy.special.bdtrc(self.happened - 1, self.tried, self.most)) >= NEVER
+        )
 
 
 @dataclass(slots=True)
@@ -165,9 +168,15 @@ def log_chance_of_runs(values: NDArray[Any]) -> float:
         return 0.0
     _, counts = np.unique(values, return_counts=True)
     n, m, j = len(values), len(counts), np.arange(1, runs + 1)
-    orders = gammaln(n + 1) - gammaln(counts + 1).sum()
-    few = gammaln(n) - gammaln(j) - gammaln(n - j + 1) + math.log(m) + xlogy(j - 1, m - 1)
-    return float(min(0.0, logsumexp(few) - orders))
+    orders = scipy.special.gammaln(n + 1) - scipy.special.gammaln(counts + 1).sum()
+    few = (
+        scipy.special.gammaln(n)
+        - scipy.special.gammaln(j)
+        - scipy.special.gammaln(n - j + 1)
+        + math.log(m)
+        + scipy.special.xlogy(j - 1, m - 1)
+    )
+    return float(min(0.0, scipy.special.logsumexp(few) - orders))
 
 
 def stays(values: NDArray[Any]) -> bool:
@@ -210,7 +219,7 @@ def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
     if len(sizes) < 2 or min(expected.min(), (sizes - expected).min()) < _EXPECTED:
         return
     misfit = float(((hits - expected) ** 2 / (expected * (1 - share))).sum())
-    if chdtrc(len(sizes) - 1, misfit) < NEVER:
+    if scipy.special.chdtrc(len(sizes) - 1, misfit) < NEVER:
         raise InvalidRun(
             f"The event {event} happened {hits[np.argmin(hits / sizes)]} times in one batch and "
             f"{hits[np.argmax(hits / sizes)]} times in another of about {int(sizes[0])} outputs: "

@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from dpverify.grid.shapes import symmetrized
 from dpverify.privacy.numbers import Floats, settle, whole
@@ -213,7 +213,7 @@ def placed(own: Floats, fresh: Floats, rng: np.random.Generator) -> Floats:
     ordered = np.sort(fresh)
     low, high = (np.searchsorted(ordered, own, side=side) for side in ("left", "right"))
     places = (low + rng.uniform(size=len(own)) * (high - low + 1)) / (len(fresh) + 1)
-    return np.asarray(ndtri(np.clip(places, 1e-12, 1 - 1e-12)))
+    return np.asarray(scipy.special.ndtri(np.clip(places, 1e-12, 1 - 1e-12)))
 
 
 Instance = Gaussians | Covariances | Bits

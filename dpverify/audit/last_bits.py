@@ -70,6 +70,7 @@ def on_bits(step: float, attack: FixedAttack, unrounded: Target | None) -> tuple
             f"{said}; {attack.trials} draws a side as they are did not refute the claim either",
         )
     return (
-        f"{said}. As they are, they refute the claim (epsilon >= {worst.epsilon:.4g}; event: "
-        f"{worst.event}): their last bits leak too, so release what is rounded",
+        f"{said}. {attack.trials} draws a side as they are refute the claim (epsilon >= "
+        f"{worst.epsilon:.4g}; event: {worst.event}): their last bits leak too, so release "
+        "what is rounded",
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 _FARTHEST, _HALVINGS = 60.0, 40  # logarithms of ratios that are looked at, and how finely
 _OUTWARD = 1e-9  # more than the rounding of a logarithm that bisection ends at
@@ -39,8 +39,8 @@ def log_odds_at_least(
         most = max(above.max(), below.max())
         reached, missed = (np.exp(part - most).sum() for part in (above, below))
         if score < 0:  # by the complement, which keeps its digits
-            return bool(missed >= ndtr(score) * (reached + missed))
-        return bool(reached <= ndtr(-score) * (reached + missed))
+            return bool(missed >= scipy.special.ndtr(score) * (reached + missed))
+        return bool(reached <= scipy.special.ndtr(-score) * (reached + missed))
 
     low, high = -_FARTHEST, _FARTHEST
     if not rejected(low):

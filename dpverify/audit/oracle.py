@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from scipy.special import expit, ndtri
+import scipy
 
 from dpverify.audit.audit_targets import AuditTarget
 from dpverify.audit.certificates import Point, tested_points
@@ -118,7 +118,7 @@ def _about(
     standardized, *_ = _best(guarantee, (left, right), seed, sample)
     if standardized <= 0:
         return math.inf
-    return float(((ndtri(ENOUGH) - ndtri(alpha)) / standardized) ** 2)
+    return float(((scipy.special.ndtri(ENOUGH) - scipy.special.ndtri(alpha)) / standardized) ** 2)
 
 
 def _best(
@@ -143,7 +143,10 @@ def _best_event(guarantee: Guarantee, losses: Floats) -> tuple[float, float, flo
     """Return (standardized excess of one draw a side, P(S), Q(S), point). losses: sorted, of
     (P + Q) / 2.
     """
-    own, other = 2 * expit(losses), 2 * expit(-losses)  # dP and dQ over (dP + dQ) / 2
+    own, other = (
+        2 * scipy.special.expit(losses),
+        2 * scipy.special.expit(-losses),
+    )  # dP and dQ over (dP + dQ) / 2
     thresholds = np.unique(
         np.concatenate(
             [np.linspace(0, len(losses) - 1, 400), np.geomspace(1, len(losses) - 1, 200)]
@@ -202,7 +205,7 @@ def _needed(
 
     spread = math.sqrt(p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q))
     excess = p - math.exp(epsilon) * q - delta
-    errors = float(ndtri(ENOUGH) - ndtri(alpha))
+    errors = float(scipy.special.ndtri(ENOUGH) - scipy.special.ndtri(alpha))
     low = max(1, int((errors * spread / excess) ** 2 / 2))
     while low > 1 and enough(low):
         low //= 2

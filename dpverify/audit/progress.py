@@ -25,6 +25,16 @@ _MEASURED = 0.25  # seconds of calls that tell how long one takes
 _OFTEN = 0.1  # seconds between two looks at the clock
 
 
+class CallbackFailed(BaseException):
+    """An exception of the caller's progress function on its way out: no outcome of what is
+    audited, where an exception is one.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Meter:
     """A count of calls, which tells others now and then.
 
@@ -129,18 +139,20 @@ def shown(progress: Progress, what: str, total: int, *, advice: str = "") -> Ite
     """Give a meter that is shown as ``progress`` says, for as long as the block runs.
 
     advice: what else one can do, said with the time that it takes. Raises TypeError for another
-    ``progress``.
+    ``progress``, and what a function of progress raises, which ends the block.
     """
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise TypeError(
             f"progress = {progress!r}; write True, False, None, or a function of (done, total)."
         )
     if callable(progress):
-        tell = progress
-        meter = Meter(lambda _, done, most, __: tell(done, most))
+        meter = Meter(_telling(progress))
         meter.begin(what, total)
-        yield meter
-        meter.look()
+        try:
+            yield meter
+            meter.look()
+        except CallbackFailed as failed:
+            raise failed.error from None
         return
     console = Console(stderr=True)  # results go to standard output
     if progress is False or not (progress or console.is_terminal):
@@ -153,6 +165,16 @@ def shown(progress: Progress, what: str, total: int, *, advice: str = "") -> Ite
         yield meter
     finally:
         bar.stop()
+
+
+def _telling(progress: Callable[[int, int], object]) -> Callable[[str, int, int, float], object]:
+    def tell(_what: str, done: int, most: int, _seconds: float) -> None:
+        try:
+            progress(done, most)
+        except Exception as error:
+            raise CallbackFailed(error) from None
+
+    return tell
 
 
 def in_words(seconds: float) -> str:
@@ -168,4 +190,4 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 3600:.3g} h"
 
 
-__all__ = ["LONG", "Meter", "Progress", "in_words", "shown"]
+__all__ = ["LONG", "CallbackFailed", "Meter", "Progress", "in_words", "shown"]

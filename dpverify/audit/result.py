@@ -37,7 +37,8 @@ class AuditResult(Asked):
     with probability 1 - alpha.
     bets: for a sequential audit, how the evidence was gathered; empty otherwise.
     trials: draws per side and pair, at most so many where the audit was sequential, four times
-    as many as asked for where a fault needed more. draws: all calls on the subject itself.
+    as many as asked for where a fault needed more. draws: all calls on the subject itself, but for
+    those that look at the bits of rounded outputs: their remark has the number.
     pairs: the neighbors that were compared; they take no part in comparisons of results.
     subject: the name of what was audited. remarks: what a reader should know about the claim or
     the run.
@@ -195,27 +196,39 @@ class AuditResult(Asked):
         """Load what ``to_dict`` gave: an equal result, without pairs. Raises ValueError for
         anything else.
         """
+        wrong = f"{given!r:.60} is no audit's result; give what to_dict() gave."
         if not isinstance(given, Mapping) or given.get("result") != "AuditResult":
-            raise ValueError(f"{given!r:.60} is no audit's result; give what to_dict() gave.")
-        faults = [
-            FaultResult(**{**_numbers(one), "strongest": _certificate(one["strongest"])})
-            for one in given["faults"]
-        ]
-        bets = [Bet(**{**_numbers(one), "tally": Tally(**one["tally"])}) for one in given["bets"]]
-        return AuditResult(
-            Verdict(given["verdict"]),
-            parse_guarantee(given["guarantee"]),
-            adjacency_from(given["adjacency"]),
-            tuple(map(_certificate, given["certificates"])),
-            tuple(faults),
-            given["alpha"],
-            given["trials"],
-            given["seed"],
-            given["draws"],
-            tuple(bets),
-            subject=given["subject"],
-            remarks=tuple(given["remarks"]),
-        )
+            raise ValueError(wrong)
+        try:
+            made = _loaded(given)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{wrong} ({type(error).__name__}: {error})") from None
+        if not made.certificates:
+            raise ValueError(f"{wrong} (no certificates)")
+        return made
+
+
+def _loaded(given: Mapping[str, Any]) -> AuditResult:
+    """Load a result. Raises KeyError or TypeError where something is missing."""
+    faults = [
+        FaultResult(**{**_numbers(one), "strongest": _certificate(one["strongest"])})
+        for one in given["faults"]
+    ]
+    bets = [Bet(**{**_numbers(one), "tally": Tally(**one["tally"])}) for one in given["bets"]]
+    return AuditResult(
+        Verdict(given["verdict"]),
+        parse_guarantee(given["guarantee"]),
+        adjacency_from(given["adjacency"]),
+        tuple(map(_certificate, given["certificates"])),
+        tuple(faults),
+        given["alpha"],
+        given["trials"],
+        given["seed"],
+        given["draws"],
+        tuple(bets),
+        subject=given["subject"],
+        remarks=tuple(given["remarks"]),
+    )
 
 
 _TEXTS = frozenset(("pair", "direction", "event", "method", "name"))

@@ -31,7 +31,7 @@ def scaled_faults(
     factors: each in [0, 1); 0 drops the noise.
 
     Raises TypeError for a function without that argument, or without a number to scale;
-    ValueError for another factor.
+    ValueError for another factor, or a scale of 0.
 
     >>> def noisy_sum(data, scale=2.0): ...
     >>> [fault.__name__ for fault in scaled_faults(noisy_sum)]
@@ -48,6 +48,11 @@ def scaled_faults(
     usual = _usual(function, by) if scale is None else scale
     if isinstance(usual, bool) or not isinstance(usual, Real):
         raise TypeError(f"scale = {usual!r} is no number; give the scale that the claim is about.")
+    if not usual:
+        raise ValueError(
+            f"scale = {usual!r}: 0 times a factor is 0 again, so no fault would be planted; give "
+            "the scale that the claim is about, as scale=1.0."
+        )
     for factor in factors:
         if not 0 <= factor < 1:
             raise ValueError(

@@ -159,12 +159,13 @@ class SequentialAttack:
             self._first(track, stream)
         turn, end = 0, perf_counter() + self.seconds
         while (self.go_on or not self._refuted(wealths)) and perf_counter() < end:
-            if sum(track.seen for track in tracks) >= self.most * len(tracks):
+            left = self.most * len(tracks) - sum(track.seen for track in tracks)
+            if left <= 0:
                 break
             turn += 1
             best = max(tracks, key=lambda one: one.promise)
             track = tracks[turn % len(tracks)] if turn % _ELSEWHERE == 0 else best
-            self._batch(track, stream, wealths)
+            self._batch(track, stream, wealths, left)
         best = max(tracks, key=lambda one: one.promise)
         for track in tracks:
             self._refuse_dependent(track, stream, refuted=self._refuted(wealths))
@@ -270,9 +271,9 @@ class SequentialAttack:
             for bound, (claimed, delta) in zip(bounds, self._points, strict=True)
         )
 
-    def _batch(self, track: _Track, stream: int, wealths: Sequence[Wealth]) -> None:
+    def _batch(self, track: _Track, stream: int, wealths: Sequence[Wealth], left: int) -> None:
         size = max(16, int(_GROWTH * track.seen))
-        drawn = self._draw(track, stream, min(size, 1 << 20))
+        drawn = self._draw(track, stream, min(size, 1 << 20, left))
         tally, share = track.tally(drawn), track.share
         p, q = track.estimate(0), track.estimate(1)
         epsilon, delta = track.aim.point

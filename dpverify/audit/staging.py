@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from scipy.special import ndtri
+import scipy
 
 from dpverify.audit.attack import FaultResult, FixedAttack, strength, study_sizes
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
@@ -98,9 +98,11 @@ def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
     refute the claim with ``POWER``, as if counts were normal; infinite where its shares tell
     nothing.
     """
-    bar = -float(ndtri(seen.alpha))
+    bar = -float(scipy.special.ndtri(seen.alpha))
     excess = (standardized(seen, guarantee) + bar) / math.sqrt(seen.draws)
-    certifying = ((float(ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
+    certifying = (
+        ((float(scipy.special.ndtri(POWER)) + bar) / excess) ** 2 if excess > 0 else math.inf
+    )
     needed = certifying * trials / seen.draws
     # ``trials`` were tried: the event was seen too rarely to tell
     return needed if needed > trials else math.inf
@@ -116,4 +118,4 @@ def standardized(seen: Certificate, guarantee: Guarantee) -> float:
         factor = math.exp(min(epsilon, _LARGEST))
         spread = math.sqrt((p * (1 - p) + factor**2 * q * (1 - q)) / seen.draws) + 1 / seen.draws
         most = max(most, (p - factor * q - delta) / spread)
-    return most + float(ndtri(seen.alpha))
+    return most + float(scipy.special.ndtri(seen.alpha))

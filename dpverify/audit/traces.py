@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dpverify.audit.betting import Wealth
 from dpverify.audit.certificates import Point
@@ -62,9 +62,9 @@ class Score:
         """
         t = self.at
         if self.kind == "above":
-            return float(ndtr(-t)) * (1 + _OUTWARD)
+            return float(scipy.special.ndtr(-t)) * (1 + _OUTWARD)
         density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-        half = (1 / math.sqrt(2 * math.pi) - density + t * float(ndtr(-t))) / t
+        half = (1 / math.sqrt(2 * math.pi) - density + t * float(scipy.special.ndtr(-t))) / t
         return half * (2 if self.kind == "signed" else 1) * (1 + _OUTWARD)
 
     def allowed(self, epsilons: Floats, delta: float) -> Floats:

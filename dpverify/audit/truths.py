@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import logsumexp, ndtr, ndtri
+import scipy
 
 from dpverify.privacy.numbers import Floats
 
@@ -104,7 +104,9 @@ class Gaussian(Truth):
         Wang 2018.
         """
         at, half = epsilon / self.mean, self.mean / 2
-        return float(ndtr(half - at) - math.exp(epsilon) * ndtr(-half - at))
+        return float(
+            scipy.special.ndtr(half - at) - math.exp(epsilon) * scipy.special.ndtr(-half - at)
+        )
 
     def epsilon_at(self, delta: float) -> float:
         """Return epsilon by bisection, from above."""
@@ -140,7 +142,9 @@ class Laplace(Truth):
         """The mu of the event {x >= shift / 2}: there the trade-off curve is furthest from the
         diagonal.
         """
-        return float(2 * ndtri(-math.expm1(-self.shift / 2) + math.exp(-self.shift / 2) / 2))
+        return float(
+            2 * scipy.special.ndtri(-math.expm1(-self.shift / 2) + math.exp(-self.shift / 2) / 2)
+        )
 
     @property
     def rho(self) -> float:
@@ -203,7 +207,9 @@ def _steepest(own: tuple[float, ...], other: tuple[float, ...]) -> float:
     along = np.concatenate([a + pieces * (b - a) for a, b in pairwise(q)])
     level = np.concatenate([a + pieces * (b - a) for a, b in pairwise(p)])
     with np.errstate(invalid="ignore"):
-        differences = ndtri(np.minimum(level, 1.0)) - ndtri(np.minimum(along, 1.0))
+        differences = scipy.special.ndtri(np.minimum(level, 1.0)) - scipy.special.ndtri(
+            np.minimum(along, 1.0)
+        )
     inside = np.maximum(level, along) < 1 - 1e-12
     return max(0.0, float(differences[inside].max(initial=0.0)))
 
@@ -214,7 +220,9 @@ def _finite_rho(own: tuple[float, ...], other: tuple[float, ...]) -> float:
     if np.any((q == 0) & (p > 0)):
         return math.inf
     log_p, log_q = np.log(p[p > 0])[:, None], np.log(q[p > 0])[:, None]
-    return _largest_slope(lambda a: np.asarray(logsumexp(a * log_p + (1 - a) * log_q, axis=0)))
+    return _largest_slope(
+        lambda a: np.asarray(scipy.special.logsumexp(a * log_p + (1 - a) * log_q, axis=0))
+    )
 
 
 def _largest_slope(moments: Callable[[Floats], Floats]) -> float:

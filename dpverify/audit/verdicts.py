@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Never
 
 
-class Verdict(Enum):
-    """Verdict of an audit. Only VIOLATED is a proof (up to alpha)."""
+class Verdict(StrEnum):
+    """Verdict of an audit, equal to its name as a text. Only VIOLATED is a proof (up to
+    alpha).
+    """
 
     CONSISTENT = "CONSISTENT"
     VIOLATED = "VIOLATED"
     POWERLESS = "POWERLESS"
 
-    def __str__(self) -> str:
-        return self.value
+    def __bool__(self) -> Never:
+        """Raise TypeError: ``assert verdict`` would pass on VIOLATED."""
+        raise TypeError(
+            f"{self!r} is no truth value; ask the result for is_consistent or require_consistent()."
+        )
 
 
 MEANING = {

@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+import scipy
 
 from dpverify.plans import Abstained
 from dpverify.plans.parameters import holding
@@ -132,7 +132,11 @@ def deviations(law: NoiseLaw, tail: float) -> float:
     """Return how many standard deviations noise on a fine grid exceeds, on either side, with
     this probability.
     """
-    return -math.log(tail) / math.sqrt(2) if law == "laplace" else -float(ndtri(tail / 2))
+    return (
+        -math.log(tail) / math.sqrt(2)
+        if law == "laplace"
+        else -float(scipy.special.ndtri(tail / 2))
+    )
 
 
 def deviations_of_sum(law: NoiseLaw, tail: float) -> float:
@@ -197,8 +201,8 @@ def binomial_ends(low: float, high: float, n: float, tail: float) -> tuple[float
     The bounds widen as n falls, so a lower bound on the number of draws suffices.
     """
     few, many = low * n, high * n
-    below = betaincinv(few, n - few + 1, tail / 2) if few > 0 else 0.0
-    above = betaincinv(many + 1, n - many, 1 - tail / 2) if 0 < n > many else 1.0
+    below = scipy.special.betaincinv(few, n - few + 1, tail / 2) if few > 0 else 0.0
+    above = scipy.special.betaincinv(many + 1, n - many, 1 - tail / 2) if 0 < n > many else 1.0
     return float(below), float(above)
 
 

@@ -13,7 +13,7 @@ import math
 from functools import lru_cache
 from typing import Literal
 
-from scipy.special import chdtr, chdtrc
+import scipy
 
 How = Literal["clip", "mask"]
 _LEAST_MASS = 1e-100
@@ -70,9 +70,9 @@ def _clipped(d: int, n: float, bound: float, scale: float, of_count: float) -> t
     count moves it by E psi times its relative error. The norm of e I is e sqrt(d).
     """
     mass, low, square = (_moment(d, k, bound) for k in range(3))
-    first = low + bound * float(chdtrc(d, bound))
-    second = square + bound**2 * float(chdtrc(d, bound))
-    a = (square + bound * d * float(chdtrc(d + 2, bound))) / (d * (d + 2))
+    first = low + bound * float(scipy.special.chdtrc(d, bound))
+    second = square + bound**2 * float(scipy.special.chdtrc(d, bound))
+    a = (square + bound * d * float(scipy.special.chdtrc(d + 2, bound))) / (d * (d + 2))
     without_trace = (2 * second / (n * d * (d + 2)) + scale**2) / a**2
     # by bound - psi, which is 0 outside: nothing cancels where the bound is small
     slope = (square - (d + bound) * low + d * bound * mass) / 2
@@ -89,7 +89,7 @@ def _masked(d: int, n: float, bound: float, scale: float, of_count: float) -> tu
     Var(r^2 | inside) / 2, and has the variance Var(r^2 | inside) / (n P); noise of the sum and
     of the count are over P, the latter times c.
     """
-    mass = float(chdtr(d, bound))
+    mass = float(scipy.special.chdtr(d, bound))
     if mass < _LEAST_MASS:
         return math.inf, math.inf
     first, fourth = _moment(d, 1, bound) / mass, _moment(d, 2, bound) / mass
@@ -104,7 +104,7 @@ def _moment(d: int, k: int, bound: float) -> float:
     """Compute E r^(2k) of records inside, times their probability: that of a chi-square of d +
     2 k degrees.
     """
-    return math.prod(d + 2 * i for i in range(k)) * float(chdtr(d + 2 * k, bound))
+    return math.prod(d + 2 * i for i in range(k)) * float(scipy.special.chdtr(d + 2 * k, bound))
 
 
 def _over(variance: float, square: float) -> float:

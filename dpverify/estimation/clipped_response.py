@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from scipy.special import gammainc, gammaincc, gammaln
 
 from dpverify.privacy.numbers import Floats
 
@@ -128,14 +127,14 @@ def moment(d: int, radius: float, offset: float, outside: Outside) -> Moment:
     """
     k, weights = poisson(offset * offset / 2)
     half, square = d / 2 + np.arange(k[0], k[0] + len(k) + 2), radius * radius / 2
-    shares = gammainc(half, square)
+    shares = scipy.special.gammainc(half, square)
     zero, one, two = (float(weights @ shares[i : i + len(k)]) for i in range(3))
     if outside == "mask":
         ratio = one / zero
         return Moment(offset * ratio, ratio, ratio + offset**2 * (two / zero - ratio**2), zero)
     half = half[1:]
-    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
-    whole = shares[1:] + radius * inverse * gammaincc(half - 0.5, square)
+    inverse = np.exp(scipy.special.gammaln(half - 0.5) - scipy.special.gammaln(half)) / math.sqrt(2)
+    whole = shares[1:] + radius * inverse * scipy.special.gammaincc(half - 0.5, square)
     ratio, more = float(weights @ whole[:-1]), float(weights @ whole[1:])
     return Moment(offset * ratio, ratio, ratio + offset**2 * (more - ratio), zero)
 
@@ -145,7 +144,9 @@ def poisson(mean: float) -> tuple[Floats, Floats]:
     spread = _WIDE * (math.sqrt(mean) + 3)
     first = max(0, math.floor(mean - spread))
     k = np.arange(first, math.ceil(mean + spread) + 1)
-    weights = np.exp(k * math.log(mean) - mean - gammaln(k + 1)) if mean else (k == 0) * 1.0
+    weights = (
+        np.exp(k * math.log(mean) - mean - scipy.special.gammaln(k + 1)) if mean else (k == 0) * 1.0
+    )
     return k.astype(np.float64), np.asarray(weights)
 
 
@@ -161,7 +162,7 @@ def response_of(d: int, radius: float, outside: Outside) -> Response:
     """Tabulate the response; for a ball with less than a thousandth of the records about its
     center every offset is 0.
     """
-    if outside == "mask" and gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
+    if outside == "mask" and scipy.special.gammainc(d / 2, radius**2 / 2) < _LEAST_SHARE:
         rising = np.linspace(0, _POINTS * radius, _POINTS + 1)
         return Response(d, radius, outside, np.zeros(_POINTS + 1), rising)
     offsets = np.linspace(0, farthest(d, outside), _POINTS + 1)
@@ -185,4 +186,6 @@ def best_masked_bound(d: int, n: float, mu: float, moves: int) -> float:
         return (at.ratio / (n * at.inside) + noise) / at.ratio**2
 
     bounds = [float(d * 2.0 ** (k / 8)) for k in range(-24, 48)]
-    return min((b for b in bounds if gammainc(d / 2, b / 2) >= _LEAST_SHARE), key=square)
+    return min(
+        (b for b in bounds if scipy.special.gammainc(d / 2, b / 2) >= _LEAST_SHARE), key=square
+    )

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammainc, gammaincc, gammaln
+import scipy
 
 from dpverify.estimation.clipped_response import Outside, moment, poisson
 from dpverify.privacy.numbers import Floats
@@ -45,7 +45,9 @@ def solved_excess(d: int, radius: float, outside: Outside) -> float:
     if outside == "mask":
         return max(1 / max(at.inside * at.ratio, _LEAST) - 1, 0.0)
     half, square = d / 2, radius * radius / 2
-    own = float(gammainc(half + 1, square)) + radius * radius / d * float(gammaincc(half, square))
+    own = float(scipy.special.gammainc(half + 1, square)) + radius * radius / d * float(
+        scipy.special.gammaincc(half, square)
+    )
     return max(own / max(at.ratio, _LEAST) ** 2 - 1, 0.0)
 
 
@@ -78,11 +80,15 @@ def _cut_off(degrees: Floats, means: Floats, radius: float) -> tuple[Floats, Flo
     less = np.where(np.abs(less) < _NEAR_ZERO, _NEAR_ZERO, less)
     half, scale = less + 1, means / (2 * less + 2)
     square = radius * radius / scale / 2
-    beyond = gammaincc(half, square)
-    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / np.sqrt(2 * scale)
-    first = radius * inverse * gammaincc(half - 0.5, square)
-    density = np.exp(less * np.log(square) - square - gammaln(half))
-    upper = np.where(less > 0, gammaincc(np.abs(less), square), beyond - density) / less
+    beyond = scipy.special.gammaincc(half, square)
+    inverse = np.exp(scipy.special.gammaln(half - 0.5) - scipy.special.gammaln(half)) / np.sqrt(
+        2 * scale
+    )
+    first = radius * inverse * scipy.special.gammaincc(half - 0.5, square)
+    density = np.exp(less * np.log(square) - square - scipy.special.gammaln(half))
+    upper = (
+        np.where(less > 0, scipy.special.gammaincc(np.abs(less), square), beyond - density) / less
+    )
     second = radius * radius / (2 * scale) * upper
     return np.maximum(beyond - 2 * first + second, 0.0), np.clip(beyond - first, 0.0, 1.0)
 
@@ -123,15 +129,20 @@ def drawn_response(d: int, radius: float, reach: float, offset: float = 0.0) -> 
     radius, reach, offset = (scale * length for length in lengths)
     extra, weights = poisson(offset * offset / 2)
     half, outer, square = d / 2 + extra, radius * radius / 2, reach * reach / 2
-    shares, short = gammainc(half, outer), gammainc(half, square)
+    shares, short = scipy.special.gammainc(half, outer), scipy.special.gammainc(half, square)
     inside = float(weights @ shares)
     if inside < _LEAST_INSIDE:
         return 1.0, 1.0
-    own = float(weights @ (2 * half * gammainc(half + 1, square) + reach**2 * (shares - short)))
+    own = float(
+        weights
+        @ (2 * half * scipy.special.gammainc(half + 1, square) + reach**2 * (shares - short))
+    )
     half = half + 1
-    inverse = np.exp(gammaln(half - 0.5) - gammaln(half)) / math.sqrt(2)
-    between = gammainc(half - 0.5, outer) - gammainc(half - 0.5, square)
-    ratio = float(weights @ (gammainc(half, square) + reach * inverse * between)) / inside
+    inverse = np.exp(scipy.special.gammaln(half - 0.5) - scipy.special.gammaln(half)) / math.sqrt(2)
+    between = scipy.special.gammainc(half - 0.5, outer) - scipy.special.gammainc(half - 0.5, square)
+    ratio = (
+        float(weights @ (scipy.special.gammainc(half, square) + reach * inverse * between)) / inside
+    )
     return ratio, max(own / inside - (ratio * offset) ** 2, 0.0) / d
 
 
@@ -143,7 +154,7 @@ def best_drawn(d: int, radius: float, n: int, noise: float, offset: float = 0.0)
     distance of their mean from the ball's center. The fewer records are drawn in, the less it
     matters that inliers are not quite normal.
     """
-    inside = float(gammainc(d / 2, radius * radius / 2))
+    inside = float(scipy.special.gammainc(d / 2, radius * radius / 2))
 
     def square(share: Fraction) -> float:
         ratio, own = drawn_response(d, radius, float(share) * radius, offset)
@@ -174,8 +185,8 @@ def left_out(
     these and of the rest, whose second moments are what I has beside F V. Ball and slabs count
     as independent.
     """
-    inside = float(gammainc(d / 2, radius * radius / 2))
-    follows = float(gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)
+    inside = float(scipy.special.gammainc(d / 2, radius * radius / 2))
+    follows = float(scipy.special.gammainc(d / 2 + 1, radius * radius / 2)) / max(inside, _LEAST)
     own = np.full(d, follows)
     if drawn is not None:
         ratio, variance = drawn

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import erfc
 
 from dpverify.grid.linear import Integers
 from dpverify.grid.region_queries import DIRECTION_BITS, OFF_DIAGONAL, PARTS
@@ -146,7 +146,7 @@ def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers
     share = np.full(len(off), _SHARE)
     for side in (off, -off):
         nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=1)
-        share += _TIMES / 2 * erfc(nearest / np.maximum(deviation, 1) / math.sqrt(2))
+        share += _TIMES / 2 * scipy.special.erfc(nearest / np.maximum(deviation, 1) / math.sqrt(2))
     return np.asarray(np.ceil(share * 2.0**_BITS).astype(np.int64))
 
 

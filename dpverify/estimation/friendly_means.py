@@ -263,12 +263,14 @@ def balls(
     known = _known_balls(core, share)
     if len(known) > _MOST_KNOWN:
         known.clear()
-    each = list(released)
-    for one in each:
-        if one not in known:
+    each = []
+    for one in released:
+        ball = known.get(one)  # another thread may clear them
+        if ball is None:
             noise, radius = ball_after(core, share, one)
-            known[one] = noise / UNIT, radius
-    return [known[one] for one in each]
+            ball = known[one] = noise / UNIT, radius
+        each.append(ball)
+    return each
 
 
 @lru_cache(maxsize=16)

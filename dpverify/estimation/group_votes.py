@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from scipy.special import bdtr
+import scipy
 
 from dpverify.estimation.results import VarianceEstimate
 from dpverify.grid.cells import floor_log2, power_of_two
@@ -217,7 +217,9 @@ def records_needed(off: Callable[[int], float], groups: int) -> int:
     """
     pairs = least_integer(lambda pairs: off(pairs) <= _BAD, above=0)
     fewer = 2 * pairs - 1
-    return least_integer(lambda n: bool(bdtr(fewer, n, 1 / groups) <= _BAD), above=fewer)
+    return least_integer(
+        lambda n: bool(scipy.special.bdtr(fewer, n, 1 / groups) <= _BAD), above=fewer
+    )
 
 
 def votes_missed(noise: ThresholdedLaplace | ThresholdedGaussian, groups: int) -> float:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammainc, gammaln
+import scipy
 
 from dpverify.estimation.clipped_response import Inverse, farthest
 from dpverify.estimation.kept_sets import LEAST_MASS
@@ -236,8 +236,14 @@ def _shares(k: int, squares: Floats, offset: float) -> Floats:
     spread = _WIDE * (math.sqrt(mean) + 3)
     first = max(0, math.floor(mean - spread))
     terms = np.arange(first, math.ceil(mean + spread) + 1)
-    weights = np.exp(terms * math.log(mean) - mean - gammaln(terms + 1)) if mean else terms == 0
+    weights = (
+        np.exp(terms * math.log(mean) - mean - scipy.special.gammaln(terms + 1))
+        if mean
+        else terms == 0
+    )
     half = k / 2 + np.arange(first, first + len(terms) + 2)[:, np.newaxis]
-    masses = np.where(squares < 0, 0.0, gammainc(np.maximum(half, 0.5), np.maximum(squares, 0) / 2))
+    masses = np.where(
+        squares < 0, 0.0, scipy.special.gammainc(np.maximum(half, 0.5), np.maximum(squares, 0) / 2)
+    )
     masses[half[:, 0] == 0] = squares >= 0  # with no degrees of freedom z = 0
     return np.stack([weights @ masses[i : i + len(terms)] for i in range(3)])

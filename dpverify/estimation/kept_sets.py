@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from scipy.special import gammainc, ndtr
+import scipy
 
 from dpverify.estimation.clipping import Numbers, numbers_of
 from dpverify.grid.coordinates import Stretch
@@ -130,11 +130,11 @@ def check_mass(kept: Kept, center: Numbers, deviations: Numbers, reach: Fraction
     elif isinstance(kept, HalfSpace):
         mass = _mass_of_half_space(kept, center, deviations, reach)
     elif isinstance(kept, InsideBall):
-        mass = float(gammainc(d / 2, min(kept.radius, 1e100) ** 2 / 2))
+        mass = float(scipy.special.gammainc(d / 2, min(kept.radius, 1e100) ** 2 / 2))
     else:
         corner = to_float(reach) * math.hypot(*(1 / s for s in deviations))
         beyond = max(kept.radius - corner, 0.0)
-        mass = 1 - float(gammainc(d / 2, min(beyond, 1e100) ** 2 / 2))
+        mass = 1 - float(scipy.special.gammainc(d / 2, min(beyond, 1e100) ** 2 / 2))
     if mass < LEAST_MASS:
         raise ValueError(
             f"kept holds at most {mass:.2g} of the records, whatever mean within reach they have; "
@@ -181,7 +181,9 @@ def _mass_of_interval(ends: tuple[float, float], center: float, s: float, reach:
     best = min(max((ends[0] / 2 + ends[1] / 2), center - reach), center + reach)
     if math.isinf(ends[0]) or math.isinf(ends[1]):
         best = center - reach if math.isinf(ends[0]) else center + reach
-    return float(ndtr((ends[1] - best) / s) - ndtr((ends[0] - best) / s))
+    return float(
+        scipy.special.ndtr((ends[1] - best) / s) - scipy.special.ndtr((ends[0] - best) / s)
+    )
 
 
 def _mass_of_half_space(
@@ -194,7 +196,7 @@ def _mass_of_half_space(
     )
     size = max(abs(a) * Fraction(s) for a, s in zip(exactly, deviations, strict=True))
     ratios = (to_float(a * Fraction(s) / size) for a, s in zip(exactly, deviations, strict=True))
-    return float(ndtr(to_float(depth / size) / math.hypot(*ratios)))
+    return float(scipy.special.ndtr(to_float(depth / size) / math.hypot(*ratios)))
 
 
 def _finite(value: Any, name: str) -> float:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv
+import scipy
 
 from dpverify.estimation.clip_bounds import How, expected_error
 from dpverify.estimation.clip_schedule import in_units
@@ -131,7 +131,7 @@ def length_within(d: int, share: float) -> float:
     """Compute the length that this share of d-dimensional standard normal records does not
     exceed.
     """
-    return math.sqrt(2 * float(gammaincinv(d / 2, share)))
+    return math.sqrt(2 * float(scipy.special.gammaincinv(d / 2, share)))
 
 
 @lru_cache(maxsize=256)
@@ -183,7 +183,7 @@ def mean_response(d: int, bound: float) -> float:
 
 
 def _below(degrees: int, bound: float) -> float:
-    return float(gammainc(degrees / 2, bound / 2))
+    return float(scipy.special.gammainc(degrees / 2, bound / 2))
 
 
 @lru_cache(maxsize=256)

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpverify.estimation.answers import NoiseLaw, Result, deviations, tail_of
 from dpverify.grid.linear import Integers
@@ -245,8 +245,8 @@ class _Ends:
     def __init__(self, mean: Floats, deviation: Floats, edge: float) -> None:
         self.mean, self.deviation = mean, deviation
         self._a, self._b = a, b = (-edge - mean) / deviation, (edge - mean) / deviation
-        self.below, self.above = ndtr(a), ndtr(-b)
-        self.inside = ndtr(b) - self.below
+        self.below, self.above = scipy.special.ndtr(a), scipy.special.ndtr(-b)
+        self.inside = scipy.special.ndtr(b) - self.below
         self.low, self.high = _density(a), _density(b)
 
     def first(self) -> Floats:

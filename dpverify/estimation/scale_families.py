@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 import numpy as np
 import scipy
-from scipy.special import gammainc, gammaincc, gammaincinv
 
 from dpverify.estimation.answers import Result, deviations, tail_of
 from dpverify.grid.steps import Outside
@@ -129,24 +128,24 @@ class Limited:
         ones from a / (a + 1).
         """
         a = self.shape
-        inner = a / b * float(gammainc(a + 1, b))
+        inner = a / b * float(scipy.special.gammainc(a + 1, b))
         if self.outside == "clip":
-            return inner + float(gammaincc(a, b))
-        inside = float(gammainc(a, b))
+            return inner + float(scipy.special.gammaincc(a, b))
+        inside = float(scipy.special.gammainc(a, b))
         return inner / inside if inside > 0 else a / (a + 1)
 
     def square(self, b: float) -> float:
         """Compute the mean of squares over u^2."""
         a = self.shape
-        inner = a * (a + 1) / b**2 * float(gammainc(a + 2, b))
+        inner = a * (a + 1) / b**2 * float(scipy.special.gammainc(a + 2, b))
         if self.outside == "clip":
-            return inner + float(gammaincc(a, b))
-        inside = float(gammainc(a, b))
+            return inner + float(scipy.special.gammaincc(a, b))
+        inside = float(scipy.special.gammainc(a, b))
         return inner / inside if inside > 0 else a / (a + 2)
 
     def inside(self, b: float) -> float:
         """Compute the share of records that count."""
-        return 1.0 if self.outside == "clip" else float(gammainc(self.shape, b))
+        return 1.0 if self.outside == "clip" else float(scipy.special.gammainc(self.shape, b))
 
     def slope(self, b: float) -> float:
         """Compute the derivative of the mean by ln b, by central differences, with its sign
@@ -193,7 +192,7 @@ def best_cut(shape: float, outside: Outside, n: float, noise: float) -> float:
 @lru_cache(maxsize=64)
 def median_of(shape: float) -> float:
     """Compute the median of the gamma law of scale 1."""
-    return float(gammaincinv(shape, 0.5))
+    return float(scipy.special.gammaincinv(shape, 0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

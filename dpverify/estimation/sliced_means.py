@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dpverify.privacy.numbers import Floats
 
@@ -65,7 +65,9 @@ class Fitted:
         direction, where the mean of what is within an edge follows the mean of all in part.
         """
         edge = float(EDGE)
-        hazard = math.exp(-edge * edge / 2) / math.sqrt(2 * math.pi) / float(ndtr(edge))
+        hazard = (
+            math.exp(-edge * edge / 2) / math.sqrt(2 * math.pi) / float(scipy.special.ndtr(edge))
+        )
         follows = 1 - hazard * (edge + hazard)
         more = np.square(self.along) * (1 / follows**2 - 1)
         return np.asarray(self.spread[:, np.newaxis] * np.sqrt(1 + more))
@@ -123,7 +125,9 @@ def _expected(
 def _sides(edges: Floats) -> tuple[Floats, Floats]:
     """Return probability and first moment of a normal law up to an edge, and beyond it."""
     density = np.exp(-edges * edges / 2) / np.sqrt(2 * np.pi)
-    return np.stack([ndtr(edges), ndtr(-edges)], axis=-1), np.stack([-density, density], axis=-1)
+    return np.stack([scipy.special.ndtr(edges), scipy.special.ndtr(-edges)], axis=-1), np.stack(
+        [-density, density], axis=-1
+    )
 
 
 def _weighed(rounds: Rounds, weights: Floats, by_w: Floats) -> Floats:

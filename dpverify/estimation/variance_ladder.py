@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import bdtr, betainc, gammainc, gammaincc
+import scipy
 
 from dpverify.estimation.group_votes import records_needed, votes_missed
 from dpverify.grid.groups import MOST_GROUPS, GroupBuckets
@@ -266,7 +266,9 @@ def largest_off(d: int, pairs: int) -> float:
     """Bound the probability that the largest of d variances, by so many pairs each, is off by a
     factor 2.
     """
-    return float(gammainc(pairs / 2, pairs / 4) + d * gammaincc(pairs / 2, pairs))
+    return float(
+        scipy.special.gammainc(pairs / 2, pairs / 4) + d * scipy.special.gammaincc(pairs / 2, pairs)
+    )
 
 
 def noise_missed(ladder: Ladder) -> float:
@@ -297,15 +299,21 @@ def groups_missed(n: int, d: int, groups: int) -> float:
     """
     above, beyond = 0.0, 0.0
     for pairs in range(MOST_PAIRS + 1):
-        share = float(bdtr(2 * pairs + 1, n, 1 / groups)) if 2 * pairs + 1 < n else 1.0
+        share = (
+            float(scipy.special.bdtr(2 * pairs + 1, n, 1 / groups)) if 2 * pairs + 1 < n else 1.0
+        )
         if pairs:
-            share -= float(bdtr(2 * pairs - 1, n, 1 / groups)) if 2 * pairs - 1 < n else 1.0
+            share -= (
+                float(scipy.special.bdtr(2 * pairs - 1, n, 1 / groups))
+                if 2 * pairs - 1 < n
+                else 1.0
+            )
         if pairs == MOST_PAIRS:
             few = 2 * pairs - 1
-            share = float(betainc(few + 1, n - few, 1 / groups)) if few < n else 0.0
+            share = float(scipy.special.betainc(few + 1, n - few, 1 / groups)) if few < n else 0.0
         if pairs:
-            above += share * float(gammaincc(pairs / 2, pairs / 4))
-            beyond += share * float(gammaincc(pairs / 2, pairs))
+            above += share * float(scipy.special.gammaincc(pairs / 2, pairs / 4))
+            beyond += share * float(scipy.special.gammaincc(pairs / 2, pairs))
     missed = 0.0
     for bound, chance in ((float(UP), above), (1 - float(DOWN), 1 - beyond)):
         if chance <= bound:

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from scipy.special import wofz
 
 from dpverify.families.quadratic_forms import (
     Complexes,
@@ -214,7 +213,7 @@ def _scaled_half_e(nodes: Complexes) -> Complexes:
     z = -nodes
     near = np.abs(z) < _ASYMPTOTIC
     roots = np.sqrt(np.where(near, z, 1.0))
-    first = 1 - math.sqrt(math.pi) * roots * wofz(1j * roots)
+    first = 1 - math.sqrt(math.pi) * roots * scipy.special.wofz(1j * roots)
     far = np.where(near, 2 * _ASYMPTOTIC, z)
     term = 1 / (2 * far)
     second = term.copy()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammainc, gammaincinv
+import scipy
 
 from dpverify.families.normal_moments import Inside, Nearest, definite, finite, from_center, radii
 from dpverify.families.sets import (
@@ -183,7 +183,7 @@ class _Precise(ExponentialFamily):
                 f"{prior} has laws of any width; no ball holds all. Give a prior with a least "
                 "precision."
             )
-        wide = math.sqrt(2 * float(gammaincinv(self.d / 2, mass)) / low)
+        wide = math.sqrt(2 * float(scipy.special.gammaincinv(self.d / 2, mass)) / low)
         return Ball((0.0,) * self.d, far + wide)
 
     def least_mass(self, prior: Prior, survival: Survival) -> float:
@@ -198,8 +198,8 @@ class _Precise(ExponentialFamily):
         low, high, far = self._span(prior)
         inner, outer = radii(survival)
         room = outer - far - float(np.linalg.norm(survival.center))
-        least = float(gammainc(self.d / 2, low * room**2 / 2)) if room > 0 else 0.0
-        hole = float(gammainc(self.d / 2, high * inner**2 / 2)) if inner else 0.0
+        least = float(scipy.special.gammainc(self.d / 2, low * room**2 / 2)) if room > 0 else 0.0
+        hole = float(scipy.special.gammainc(self.d / 2, high * inner**2 / 2)) if inner else 0.0
         return max(0.0, least - hole)
 
     def truncated(self, theta: Floats, survival: Survival) -> Truncated:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, gammaln
+import scipy
 
 from dpverify.families.one_parameter import Family
 from dpverify.privacy.numbers import Floats, exact, settle, to_float
@@ -111,7 +111,7 @@ class Poisson(Family):
 
     def log_base(self, t: Floats) -> Floats:
         """Return the logarithm of 1 / t!."""
-        return np.asarray(np.where(t < 0, -np.inf, -gammaln(np.maximum(t, 0) + 1)))
+        return np.asarray(np.where(t < 0, -np.inf, -scipy.special.gammaln(np.maximum(t, 0) + 1)))
 
     def support(self) -> tuple[float, float]:
         """Return the numbers that are not negative."""
@@ -202,7 +202,7 @@ class ContinuousBernoulli(Family):
 
     def textbook(self, theta: float) -> float:
         """Return p, the share that has these log odds."""
-        return float(expit(theta))
+        return float(scipy.special.expit(theta))
 
     def range(self) -> tuple[float, float]:
         """Return 0 to 1, but for what rounds to its ends."""

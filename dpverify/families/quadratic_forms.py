@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import exp1
 
 from dpverify.privacy.numbers import Floats
 
@@ -209,7 +209,7 @@ def scaled_e2(nodes: Complexes) -> Complexes:
     near = np.abs(nodes) < _ASYMPTOTIC
     values = np.empty(nodes.shape, np.complex128)
     close, far = nodes[near], nodes[~near]
-    values[near] = 1 + close * exp1(-close) * np.exp(-close)
+    values[near] = 1 + close * scipy.special.exp1(-close) * np.exp(-close)
     term = np.asarray(-1 / far)
     second = term.copy()
     for k in range(2, 26 if len(far) else 2):

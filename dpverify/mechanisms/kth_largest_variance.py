@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.special import gammainc, gammaincc
+import scipy
 
 from dpverify.estimation.group_votes import GroupVotes
 from dpverify.grid.groups import KthLargest, Statistic
@@ -40,5 +40,8 @@ class KthLargestVariance(GroupVotes):
         """Bound the probability that one of the k largest variances is below a half, or another
         above twice the k-th, by chi-square.
         """
-        low, high = gammainc(pairs / 2, pairs / 4), gammaincc(pairs / 2, pairs)
+        low, high = (
+            scipy.special.gammainc(pairs / 2, pairs / 4),
+            scipy.special.gammaincc(pairs / 2, pairs),
+        )
         return float(self.k * low + (self.d - self.k + 1) * high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv
+import scipy
 
 from dpverify.estimation.group_votes import GroupVotes, records_needed
 from dpverify.estimation.results import VarianceEstimate
@@ -58,7 +58,13 @@ class NumberOfReports(GroupVotes):
 
     def off(self, pairs: int) -> float:
         """Bound the probability that a group knows some variance worse than to a factor 2."""
-        return float(self.d * (gammainc(pairs / 2, pairs / 4) + gammaincc(pairs / 2, pairs)))
+        return float(
+            self.d
+            * (
+                scipy.special.gammainc(pairs / 2, pairs / 4)
+                + scipy.special.gammaincc(pairs / 2, pairs)
+            )
+        )
 
     def estimate(self, transcript: Transcripts) -> VarianceEstimate | Abstained:
         """Return the number with most votes, the lowest of several."""
@@ -84,7 +90,9 @@ class NumberOfReports(GroupVotes):
         if pairs < 1:
             return math.inf
         off = _RARE / (4 * self.d * self.group_count)
-        known = gammainccinv(pairs / 2, off) / gammaincinv(pairs / 2, off)
+        known = scipy.special.gammainccinv(pairs / 2, off) / scipy.special.gammaincinv(
+            pairs / 2, off
+        )
         return 9 / 8 * math.sqrt(known)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from scipy.special import chdtri
+import scipy
 
 from dpverify.estimation.budget_shares import (
     Tail,
@@ -187,8 +187,10 @@ class RobustMean(RobustRounds):
         looks = {name: parameters.get(name) for name in ("directions", "inner")}
         check_looks(d, **looks)
         as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
-        parameters.setdefault("radius", math.sqrt(2 * chdtri(d, 0.02)) if d else 1.0)
-        parameters.setdefault("record_radius", math.sqrt(chdtri(d, 0.005)) if d else 1.0)
+        parameters.setdefault("radius", math.sqrt(2 * scipy.special.chdtri(d, 0.02)) if d else 1.0)
+        parameters.setdefault(
+            "record_radius", math.sqrt(scipy.special.chdtri(d, 0.005)) if d else 1.0
+        )
         parameters.setdefault("bins", bins_for(exact(parameters["record_radius"], "record_radius")))
         if "tail" not in parameters:
             parameters["tail"] = default_tail(budget, adjacency, "weights")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import gammaincc
+import scipy
 
 from dpverify.estimation.budget_shares import ROOT_BITS
 from dpverify.estimation.clipping import Numbers
@@ -189,7 +189,7 @@ class VarianceAwareMean(CenteredMean):
             place
             for place, radius in enumerate(self.radii)
             if place == last
-            or n * gammaincc(half, half * float(radius) ** 2)
+            or n * scipy.special.gammaincc(half, half * float(radius) ** 2)
             <= n / self.one_in + hidden * math.sqrt(last + 1 - place)
         )
         return self.length_of(units_of(weights, weights.total()), self._edges()[place], n)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from dpverify.plans.noise import LogProbabilities, Noise, added_to, positive_scale, summed
 from dpverify.privacy import Derivation, PrivacyClaim, Sensitivity, rules
@@ -128,7 +128,10 @@ def _cells(sigma: float, outputs: IntArray, center: IntArray) -> LogProbabilitie
 
 def _at(sigma: float, distance: LogProbabilities) -> LogProbabilities:
     """Return the logarithm of the probability of a number at each distance."""
-    near, far = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
+    near, far = (
+        scipy.special.log_ndtr((0.5 - distance) / sigma),
+        scipy.special.log_ndtr((-0.5 - distance) / sigma),
+    )
     with np.errstate(divide="ignore"):
         cells: LogProbabilities = near + np.log1p(-np.exp(far - near))
     return cells

@@ -15,8 +15,8 @@ from itertools import chain, compress
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dpverify.grid.transcripts import each_tuple_once
 from dpverify.plans.gaussian import RoundedGaussian
@@ -165,7 +165,7 @@ class ThresholdedGaussian(_Scaled):
 
     def below(self, distance: int) -> float:
         """Compute P(noise < distance), which is Phi((distance - 1/2) / scale)."""
-        return float(ndtr((distance - 0.5) / float(self.scale)))
+        return float(scipy.special.ndtr((distance - 0.5) / float(self.scale)))
 
     def undrawable(self) -> str:
         """Return why rounded Gaussian noise of this scale is not drawn; the empty text where it

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from scipy.special import chdtri
+import scipy
 
 from dpverify.mechanisms.bounded_mean import BoundedMean
 from dpverify.mechanisms.bounded_sum import BoundedSum
@@ -233,8 +233,8 @@ def robust_mean(
                 "none; give an ApproxDP "
                 "budget."
             )
-        near = math.sqrt(chdtri(len(types), 0.005))
-        far = math.sqrt(2 * chdtri(len(types), 0.02))
+        near = math.sqrt(scipy.special.chdtri(len(types), 0.005))
+        far = math.sqrt(2 * scipy.special.chdtri(len(types), 0.02))
         own |= {"tail": delta, "record_radius": near, "radius": far, "shares": _ROBUST_SHARES}
     why = (
         f"{_columns(list(types))} of which a tenth may be anything: records that agree, then cuts "

@@ -170,6 +170,32 @@ def test_draws_of_a_mechanism_are_told_of_like_calls() -> None:
     assert all(0 < done <= most for done, most in told)
 
 
+class _Broke(Exception): ...
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_an_exception_of_a_progress_function_ends_the_audit(vectorized: bool, fails: bool) -> None:
+    """It is no outcome of the audited function, which may fail as well."""
+    calls = []
+
+    def broken(done: int, most: int) -> None:
+        raise _Broke("bar")
+
+    def subject(*given: Any) -> Any:
+        calls.append(given)
+        if fails:
+            raise RuntimeError("fails")
+        return np.zeros(given[1]) if vectorized else 0.0
+
+    with pytest.raises(_Broke, match="bar"):
+        audit(
+            subject, claim=PureDP(1), pairs=[PAIR], trials=1000, seed=0, vectorized=vectorized,
+            progress=broken,
+        )  # fmt: skip
+    assert len(calls) == 1
+
+
 def test_nothing_changes_by_being_counted() -> None:
     def run(**more: Any) -> AuditResult:
         return audit(

@@ -47,6 +47,21 @@ KINDS: list[tuple[Callable[[float, bool], Any], str]] = [
 ]
 
 
+def test_texts_of_a_log_ratio_are_named_where_they_tell() -> None:
+    noise = _noise(0)
+
+    def message(data: Any) -> Any:
+        if noise() > 0:
+            raise ValueError(f"{len(data)} records {{}}")
+        return noise()
+
+    result = _audited(message)
+    assert "(exception ValueError: 4 records {} against exception ValueError: 3 records {}) >=" in (
+        result.strongest.event
+    )
+    assert HINT in str(result)
+
+
 @pytest.mark.parametrize(("make", "event"), KINDS)
 def test_a_kind_on_one_side_is_named_before_what_tells_no_more(
     make: Callable[[float, bool], Any], event: str
@@ -85,6 +100,9 @@ def test_the_exceptions_before_an_exception_are_seen() -> None:
     result = _audited(fails)
     assert result.verdict is Verdict.VIOLATED
     assert "exception RuntimeError: failed (after ValueError: " in str(result)
+    noted = RuntimeError("failed")
+    noted.add_note("3 rows")
+    assert encode([noted]).labels[0] == "exception RuntimeError: failed (3 rows)"
     hidden = RuntimeError("failed")
     hidden.__context__, hidden.__suppress_context__ = ValueError("3 rows"), True
     assert encode([hidden]).labels[0] == "exception RuntimeError: failed"

@@ -179,6 +179,12 @@ def test_what_is_no_result_is_refused() -> None:
     for given in others:
         with pytest.raises(ValueError, match="give what to_dict"):
             AuditResult.from_dict(given)
+    whole = violated().to_dict()
+    for name in whole.keys() & {"verdict", "guarantee", "faults", "bets", "draws", "certificates"}:
+        with pytest.raises(ValueError, match=f"give what to_dict.*{name}"):
+            AuditResult.from_dict({key: one for key, one in whole.items() if key != name})
+    with pytest.raises(ValueError, match="no certificates"):
+        AuditResult.from_dict({**whole, "certificates": []})
 
     class Mine:
         def why_not_neighbors(self, left: Any, right: Any) -> None:
@@ -229,6 +235,19 @@ def test_faults_are_the_function_with_less_noise() -> None:
     assert other("data", 7) == ("data", 7, 2.0)
     (none,) = scaled_faults(f, by="sigma", scale=3.0, factors=[0])
     assert none("data") == ("data", 1, 0.0)
+
+
+def test_a_scale_of_zero_plants_no_fault() -> None:
+    def f(data: Any, scale: float = 0) -> Any: ...
+
+    with pytest.raises(ValueError, match="scale = 0: 0 times a factor is 0 again"):
+        scaled_faults(f)
+
+
+def test_a_verdict_is_its_name_and_no_truth_value() -> None:
+    assert violated().verdict == "VIOLATED"
+    with pytest.raises(TypeError, match="ask the result for is_consistent"):
+        assert violated().verdict
 
 
 def _no_default(data: Any, scale: float) -> Any: ...

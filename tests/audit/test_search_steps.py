@@ -87,6 +87,17 @@ def test_a_sound_mechanism_is_not_flagged_several_steps_apart(steps: int) -> Non
     assert 0.3 < report.epsilon <= 1.0
 
 
+def test_pairs_are_named_once_after_what_they_come_from() -> None:
+    report = search(
+        lambda data, size: np.random.default_rng(size).laplace(size=size), claim=PureDP(1),
+        domain=Box(low=0, high=1), adjacency=ADD, calls=20_000, seed=0, vectorized=True,
+        steps=(4,),
+    )  # fmt: skip
+    names = [name for one in report.rounds for name, _ in one.best]
+    assert any(name.endswith(", changed, 4 steps apart") for name in names)
+    assert all(name.count("changed") <= 1 and name.count("apart") == 1 for name in names)
+
+
 def test_the_delta_of_one_step_is_what_adds_up() -> None:
     """Add up deltas: for k steps with (epsilon, delta) each, delta (1 + e^epsilon + ...) is what
     a group is promised."""

@@ -114,6 +114,22 @@ def test_mechanisms_of_ours_and_their_faults() -> None:
     assert result == audit(mechanism, pairs=[PAIR], trials=20_000, seed=0, sequential=True)
 
 
+@pytest.mark.parametrize("trials", [100, 1000])
+def test_no_more_calls_than_trials(trials: int) -> None:
+    calls = []
+    noise = np.random.default_rng(0)
+
+    def release(data: Any) -> float:
+        calls.append(data)
+        return float(sum(data) + 20 * noise.laplace())
+
+    result = audit(
+        release, claim=PureDP(1), pairs=[PAIR], trials=trials, seed=0, sequential=True, alpha=0.1
+    )
+    assert result.verdict is Verdict.POWERLESS
+    assert len(calls) == result.draws == 2 * trials
+
+
 def test_a_function_that_only_fails_was_not_audited() -> None:
     def fails(data: Any) -> Any:
         raise RuntimeError("always")

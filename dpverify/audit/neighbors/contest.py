@@ -14,6 +14,7 @@ from dpverify.audit.neighbors.boxes import Box
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.neighbors.proposals import mutated
 from dpverify.audit.neighbors.proxies import Point, promise
+from dpverify.audit.neighbors.templates import apart
 from dpverify.audit.outputs.laws import both_drawn
 from dpverify.audit.subjects import Target
 
@@ -23,6 +24,7 @@ _ERRORS = (0.5, 2.5)  # standard errors taken off a score, in the first and the 
 _CHILDREN = 0.25  # share of a round's pairs that are near the best of the round before
 _MOST_DRAWS = 200_000  # a score of more draws is no better
 _SHOWN = 8
+_CHANGED = ", changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,9 @@ class Contest:
         room = int(len(kept) * _CHILDREN) if self.box is not None and len(kept) > 2 else 0
         for i in range(room):
             assert self.box is not None
-            name = f"{kept[i % (1 + len(kept) // 4)].name.split(', changed')[0]}, changed"
-            child = mutated(name, kept[i % (1 + len(kept) // 4)], self.box, self._rng)
+            parent = kept[i % (1 + len(kept) // 4)]
+            name = parent.name.removesuffix(apart(self.claimed(parent)[0])).removesuffix(_CHANGED)
+            child = mutated(name + _CHANGED, parent, self.box, self._rng)
             if child is not None:
                 kept[len(kept) - 1 - i] = child
         return kept

@@ -23,6 +23,7 @@ from dpverify.audit.outputs.encoding import encode, kept
 from dpverify.audit.outputs.rounding import rounded
 from dpverify.audit.outputs.showing import EXCEPTION
 from dpverify.audit.outputs.transcripts import TranscriptDraws
+from dpverify.audit.progress import CallbackFailed
 from dpverify.privacy.adjacency import Dataset, comparable_rows
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits, SeededBits
@@ -99,7 +100,8 @@ class CallableDraws:
         """Return the output of one call, or the exception that it raised."""
         try:
             output = self.function(given)
-        except (KeyboardInterrupt, MemoryError):  # these say nothing of the function
+        # these say nothing of the function
+        except (KeyboardInterrupt, MemoryError, CallbackFailed):
             raise
         except (
             BaseException

@@ -36,7 +36,7 @@ def shown_of(value: Hashable) -> str:
             return shortened(f"{kind_of(value)} {bytes(value).hex()}")
         text = repr(value)
         if isinstance(value, BaseException):
-            text = f"{EXCEPTION}{type(value).__name__}: {value}".removesuffix(": ") + _cause(value)
+            text = EXCEPTION + _told(value) + _cause(value)
         if isinstance(value, BaseExceptionGroup):
             text += f" [{', '.join(map(shown_of, value.exceptions))}]"
     except MemoryError:
@@ -44,6 +44,12 @@ def shown_of(value: Hashable) -> str:
     except Exception:  # a repr may raise whatever it likes
         return f"<{type(value).__name__} that cannot be shown>"
     return shortened(_ADDRESS.sub("", text))
+
+
+def _told(error: BaseException) -> str:
+    """Return an exception's type, message and notes."""
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return f"{type(error).__name__}: {error}".removesuffix(": ") + notes
 
 
 def _cause(error: BaseException) -> str:
@@ -56,7 +62,7 @@ def _cause(error: BaseException) -> str:
         cause = None if hidden else before.__cause__ or before.__context__
         if cause is None:
             break
-        text += f" (after {type(cause).__name__}: {cause})"
+        text += f" (after {_told(cause)})"
         before = cause
     return text
 

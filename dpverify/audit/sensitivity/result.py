@@ -158,6 +158,7 @@ class SensitivityResult(Asked):
         strings.
         """
         return {
+            "result": "SensitivityResult",
             "query": self.query,
             "norm": str(self.norm),
             "bound": render(self.bound),

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc, expit, xlogy
 
 from dpverify.privacy.numbers import Floats
 
@@ -73,8 +73,10 @@ class _Levels:
         alone[self.apart, np.arange(len(self.apart))] = 1.0
         basis = np.hstack([basis, alone])
         odds, curvature = _fitted(basis, self.hits, self.both)
-        share, missed = expit(odds), self.both - self.hits
-        likely = 2 * float((xlogy(self.hits, share) + xlogy(missed, 1 - share)).sum())
+        share, missed = scipy.special.expit(odds), self.both - self.hits
+        likely = 2 * float(
+            (scipy.special.xlogy(self.hits, share) + scipy.special.xlogy(missed, 1 - share)).sum()
+        )
         return _Fit(basis, odds, curvature, likely)
 
 
@@ -146,13 +148,13 @@ def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int)
     possible = [float((place - middle) / spread) for place in dict.fromkeys(places)]
     levels = _Levels(means / spread, hits, both, apart)
     odds, errors, bent, likely = _simplest(levels, possible, bends)
-    share, numbers = expit(odds), 2 + bent + len(apart)
+    share, numbers = scipy.special.expit(odds), 2 + bent + len(apart)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
-    if len(ends) <= numbers or chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
+    if len(ends) <= numbers or scipy.special.chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
     sizes = sides.sum(), len(sides) - sides.sum()
     hits, others, low, high = (
-        np.minimum(np.cumsum(both * expit(sign * logs)), size)
+        np.minimum(np.cumsum(both * scipy.special.expit(sign * logs)), size)
         for logs in (odds, odds - errors)
         for sign, size in zip((1, -1), sizes, strict=True)
     )
@@ -200,7 +202,7 @@ def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
     across, fitted = basis.T, np.zeros(basis.shape[1])
     ridge = _RIDGE * np.eye(len(fitted))
     for _ in range(_NEWTON):
-        share = expit(basis @ fitted)
+        share = scipy.special.expit(basis @ fitted)
         expected = both * share
         slope = across @ (hits - expected) - _RIDGE * fitted
         curvature = (across * (expected * (1 - share))) @ basis + ridge

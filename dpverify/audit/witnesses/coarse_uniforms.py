@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dpverify.audit.outputs.draws import PLAIN, Draws
 from dpverify.audit.witnesses.features import Feature
@@ -37,7 +37,7 @@ def _laplace(away: Floats) -> Floats:
 
 
 def _normal(away: Floats) -> Floats:
-    return np.asarray(ndtr(-away))
+    return np.asarray(scipy.special.ndtr(-away))
 
 
 _TAILS: dict[str, tuple[Callable[[Floats], Floats], Callable[[Floats], float]]] = {

@@ -17,11 +17,15 @@ from dpverify.audit.witnesses.features import Candidate, Column, Score
 from dpverify.privacy.numbers import Floats
 
 _SHOWN = 80
+_BRIEF = 40  # characters of a text in the name of a log-ratio
+_STRIKING = 8.0  # standard errors from which on texts name the log-ratio of all
 _ENOUGH = 64
 _RAISES, _RETURNS = "the call raises ", "the call does not raise "
 _OF_KIND = "kind of output is"
+_RATIO = "log-ratio of the "
 _ABOUT_KINDS = re.compile(
-    rf"(?:^|(?:left|right) where )(?:not \()?(?:{_RAISES}|{_RETURNS}|{_OF_KIND})"
+    rf"(?:^|(?:left|right) where )(?:not \()?(?:{_RAISES}|{_RETURNS}|{_OF_KIND}|"
+    rf"output is (?:not )?{EXCEPTION}|{_RATIO}output \({EXCEPTION})"
 )
 _REPEATED, _FEWER = 10, 4  # pairs of equal outputs on one side; how many times rarer across
 
@@ -30,8 +34,33 @@ def text_event(name: str, column: Column, text: Any, z_score: float) -> Candidat
     """Return the event that a text is this one. z_score: how telling that is, positive where
     likelier on the own side.
     """
-    shown = "a number" if text == PLAIN else str(text)
-    return event(f"{name} is", shown, lambda draws: column(draws).are(text).astype(float), z_score)
+    return event(
+        f"{name} is", _words_of(text), lambda draws: column(draws).are(text).astype(float), z_score
+    )
+
+
+def ratio_event(name: str, texts: list[Any], z_scores: Floats, score: Score) -> Candidate:
+    """Return the event that the log-ratio of a column's texts is large, named after the most
+    telling text of either side if both are striking.
+
+    z_scores: how telling each text is, positive where likelier on the own side.
+    """
+    most = int(z_scores.argmax()), int(z_scores.argmin())
+    told = [_shortened(_words_of(texts[i]), _BRIEF) for i in most if abs(z_scores[i]) > _STRIKING]
+    shown = f" ({' against '.join(told)})" if len(told) == len(most) else ""
+    return Candidate(f"{_RATIO}{name}{shown} >= {{threshold}}", score)
+
+
+def _words_of(text: Any) -> str:
+    return "a number" if text == PLAIN else str(text)
+
+
+def _shortened(words: str, most: int) -> str:
+    """Return at most so many characters of them, as part of a candidate's description, which is
+    a format.
+    """
+    shown = words if len(words) <= most else words[:most] + "..."
+    return shown.replace("{", "{{").replace("}", "}}")
 
 
 def kind_event(kind: str, z_score: float) -> Candidate:
@@ -63,8 +92,7 @@ def event(what: str, value: str, score: Score, z_score: float) -> Candidate:
     """Return the event that something happens, or that it does not where it is the less likely
     on the own side.
     """
-    shown = value if len(value) <= _SHOWN else value[:_SHOWN] + "..."
-    shown = shown.replace("{", "{{").replace("}", "}}")
+    shown = _shortened(value, _SHOWN)
     if z_score > 0:
         return Candidate(f"{what} {shown}", score)
     return Candidate(f"{what} not {shown}", lambda draws: 1.0 - score(draws))

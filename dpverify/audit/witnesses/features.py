@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from dpverify.audit.outputs.draws import Draws, Labels
 from dpverify.privacy.numbers import Floats
@@ -154,8 +153,13 @@ def likeliest(own: Floats, other: Floats) -> Callable[[Floats], Floats]:
     ways = [calibrated(own, other), *(_monotone(own, other, rising) for rising in (True, False))]
     for ratio in ways:
         told = [ratio(side) for side in (own, other)]
-        likely = [log_expit(told[0] + offset), log_expit(-told[1] - offset)]
-        nothing = len(own) * log_expit(offset) + len(other) * log_expit(-offset)
+        likely = [
+            scipy.special.log_expit(told[0] + offset),
+            scipy.special.log_expit(-told[1] - offset),
+        ]
+        nothing = len(own) * scipy.special.log_expit(offset) + len(other) * scipy.special.log_expit(
+            -offset
+        )
         gained = sum(float(side.sum()) for side in likely) - float(nothing)
         gained -= (len(np.unique(np.concatenate(told))) - 1) / 2
         if gained > most:

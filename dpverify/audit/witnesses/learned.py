@@ -35,6 +35,7 @@ from dpverify.audit.witnesses.events import (
     fingerprints,
     is_print,
     kind_event,
+    ratio_event,
     seen_before,
     somewhere,
     text_event,
@@ -228,7 +229,7 @@ class _Task:
                     )
             if len(texts) > 2:
                 score = text_ratio(column, self.own, self.other)
-                yield Candidate(f"log-ratio of the {name} >= {{threshold}}", score)
+                yield ratio_event(name, texts, z_scores, score)
         events.sort(key=lambda event: -abs(event[0]))
         yield from (event for _, event in events[: 2 * self.limits.each])
 

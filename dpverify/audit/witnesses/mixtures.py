@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import log_expit
+import scipy
 
 from dpverify.audit.witnesses.directions import Scaling
 from dpverify.audit.witnesses.features import Score, by_rows
@@ -89,7 +89,7 @@ class _Way:
             self.sign * self.noise.ratio(side, self.length, self.shares).sum(axis=1)
             for side in self.parts
         )
-        return float(log_expit(ours).mean() + log_expit(-theirs).mean())
+        return float(scipy.special.log_expit(ours).mean() + scipy.special.log_expit(-theirs).mean())
 
     def with_share(self, share: float, part: int | slice) -> _Way:
         """Return the same with another share of one part, or of all of them."""

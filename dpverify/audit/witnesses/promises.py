@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, xlogy
+import scipy
 
 from dpverify.audit.certificates import Point
 from dpverify.audit.confidence_regions import Counts
@@ -56,7 +56,9 @@ def above_claimed(
     """Return, for one (epsilon, delta), the epsilon to be certified at delta, less the claimed
     one.
     """
-    cautious = (power - float(ndtri(task.alpha))) * np.sqrt(draws / task.draws) + optimism
+    cautious = (power - float(scipy.special.ndtri(task.alpha))) * np.sqrt(
+        draws / task.draws
+    ) + optimism
     p, p_low = estimate(hits, draws, -cautious)
     q, q_high = estimate(other_hits, other_draws, cautious)
     ((epsilon, delta),) = task.points
@@ -69,7 +71,9 @@ def above_claimed(
         # may show more than is promised, and one that is as common on both sides never does. Of
         # an event and its complement, which are as far from 0, the one that is expected to show
         # more.
-        expected = odds + float(ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
+        expected = (
+            odds + float(scipy.special.ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
+        )
         hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
         hardly = np.minimum(hardly, 0.0)
         above = np.where(odds > error, odds - error, hardly) - epsilon
@@ -102,7 +106,10 @@ def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: flo
     own, other = np.maximum(hits, 0.0), np.asarray(other, dtype=np.float64)
     share = 1 / (1 + math.exp(-min(epsilon, _BEYOND)) / ratio)
     both = np.maximum(own + other, TINY)
-    twice = 2 * (xlogy(own, own / both / share) + xlogy(other, other / both / (1 - share)))
+    twice = 2 * (
+        scipy.special.xlogy(own, own / both / share)
+        + scipy.special.xlogy(other, other / both / (1 - share))
+    )
     root: Floats = np.sign(own / both - share) * np.sqrt(np.maximum(twice, 0.0))
     return root
 
@@ -134,7 +141,7 @@ def standard_errors(
     believed = expected**2 / (expected**2 + doubt**2 * variance)
     beforehand = expected - (seen.max(axis=1, keepdims=True) - seen)
     fresh = np.sqrt(variance * draws / task.draws)
-    needed = -float(ndtri(task.alpha))
+    needed = -float(scipy.special.ndtri(task.alpha))
     promised: Floats = (believed * seen + (1 - believed) * beforehand) / fresh - needed
     if promised.max() > -needed:
         return promised

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.special import ndtri
+import scipy
 
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.retained import KEPT, below_kept
@@ -32,7 +32,7 @@ TOO_FEW = "too few records that agree"
 @lru_cache(maxsize=1 << 10)
 def least_shift(noise: Noise, rare: Fraction) -> int:
     """Return the least t >= 1 with P(noise <= -t) <= rare; the noise is symmetric."""
-    normal = noise.standard_deviation * -float(ndtri(to_float(rare))) + 0.5
+    normal = noise.standard_deviation * -float(scipy.special.ndtri(to_float(rare))) + 0.5
     about = math.ceil(normal) if math.isfinite(normal) else 1
     return least_integer(lambda t: noise.falls_short(t, rare), above=0, about=about)
 
