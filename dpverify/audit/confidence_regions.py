@@ -24,6 +24,9 @@ guarantee that holds keeps both pairs, so each of its parameters is at least the
 the corners of these regions. That is one statement for all z_1 at once, so z_1 may be chosen after
 the counts. The -2 is for a first event that turns out to tell nothing.
 
+How many draws either side has may follow from all that was drawn before them, and be unequal: given
+that, their hits are binomial, and all of the above holds. It may not follow from these draws.
+
 For rare events one test is as good at all counts, so that nothing has to be known of them: that of
 the ratio of odds, given the number of all hits (``odds``). It stands in place of the sum where the
 share is 0: its score is superuniform in the same way, and the pairs that pass are above a curve
