@@ -27,7 +27,7 @@ from dpverify.audit.certificates import (
     tested_points,
 )
 from dpverify.audit.certificates import certify as certified
-from dpverify.audit.counting import EITHER_SIDE, hits_of, in_chunks
+from dpverify.audit.counting import EITHER_SIDE, divided, hits_of, in_chunks
 from dpverify.audit.independence import (
     InvalidRun,
     Watch,
@@ -228,6 +228,7 @@ class FixedAttack:
         known, points = is_known(laws[0]), tested_points(self.guarantee)
         learning, choosing = study_sizes(self.trials, known, len(points))
         one_point = not known and len(points) == 1 and self.trials >= _ENOUGH
+        divides = one_point and not self.planted and not called_singly(laws)
         first, evident = drawn(_LEARNING, learning), False
         if one_point and not self.planted:
             evident = is_evident(
@@ -239,7 +240,7 @@ class FixedAttack:
         watch = self._watch(pair.name, laws, [first, second])
 
         def chosen(alpha: float, *, refute: bool = False) -> tuple[Options, Options]:
-            task = Task(points, alpha * _MAIN, left, refute=refute)
+            task = Task(points, alpha * _MAIN, left, refute, divides and not refute)
             most, contenders = 2 if refute else 1, 1 if known else CONTENDERS
             learned_on = first[0], first[1]
 
@@ -364,12 +365,16 @@ class FixedAttack:
         """
         address = (self.seed, stream, study.index)
         witnesses = [shot.witness for shot in shots]
-        chunks = in_chunks(study.laws, address, study.draws, _CERTIFYING)
+        if study.sizes[0] == study.sizes[1]:
+            chunks = in_chunks(study.laws, address, study.draws, _CERTIFYING)
+        else:
+            chunks = divided(study.laws, address, study.sizes, _CERTIFYING)
         seen = hits_of(study.laws, witnesses, chunks, study.watch.copied())
         name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
             where = (name, _direction(shot), str(shot.witness))
-            shown = where, seen.counted(k, shot.side), shot.witness.aim, shot.alpha, self.guarantee
+            aim = study.aim_of(shot)
+            shown = where, seen.counted(k, shot.side), aim, shot.alpha, self.guarantee
             if study.guess is None:
                 certificate = certified(*shown, shot.earlier)
             else:

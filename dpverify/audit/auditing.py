@@ -96,7 +96,8 @@ def audit(
     faults: for a mechanism, by default the generic ones; for a function, functions like it that
     are known to be broken. Without any the verdict can only be VIOLATED or POWERLESS.
     trials: draws per side and pair: a sixteenth at most to learn events, a tenth to a sixth to
-    choose among them (twice that where more may teach), the rest to certify up to three. A
+    choose among them (twice that where more may teach), the rest to certify up to three; of a
+    function of a size these are on average so many a side, more where the event is rarer. A
     fault gets a sixteenth of them, then a quarter, all, four times as many, until it is
     detected; where a fault took more than ``trials``, the subject is attacked with as many
     additional draws, at a tenth of alpha.

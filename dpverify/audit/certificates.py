@@ -164,12 +164,14 @@ class Aim:
     """Purpose of a certificate: chosen, like the event itself, before its counts are seen.
 
     point: the (epsilon, delta) of the claim. share: as in ``Certificate``. impossible: whether the
-    other side's law rules the event out.
+    other side's law rules the event out. own: the part of all draws that best goes to the event's
+    own side.
     """
 
     point: Point
     share: float
     impossible: bool = False
+    own: float = 0.5
 
 
 def _with_earlier(

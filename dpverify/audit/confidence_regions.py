@@ -24,6 +24,9 @@ guarantee that holds keeps both pairs, so each of its parameters is at least the
 the corners of these regions. That is one statement for all z_1 at once, so z_1 may be chosen after
 the counts. The -2 is for a first event that turns out to tell nothing.
 
+How many draws either side has may follow from all that was drawn before them, and be unequal: given
+that, their hits are binomial, and all of the above holds. It may not follow from these draws.
+
 For rare events one test is as good at all counts, so that nothing has to be known of them: that of
 the ratio of odds, given the number of all hits (``odds``). It stands in place of the sum where the
 share is 0: its score is superuniform in the same way, and the pairs that pass are above a curve
@@ -64,6 +67,8 @@ _CELLS = 256  # the cover costs about 1 / _CELLS of the distance between the est
 _FINE = 1024  # of a curve along which the ratio of odds is the same
 _ROUGH = 16  # one box in so many bounds, from above, what all boxes of a region certify
 _DEEPEST = 20.0  # lower scores of p are taken for minus this: tails above 1e-89 can be inverted
+LEAST_PART = 1 / 8
+"""Least part of all draws that is spent on one side."""
 _GUARD = 0.01  # the share of alpha for each of the two guards
 LOWEST, BOTH = -2.0, 0.9386
 """Score that stands for all lower ones of the first of two blocks; and the share of alpha for the
@@ -328,6 +333,27 @@ def _scores(own_weight: float, other_weight: float, bar: float, far: float) -> F
     own = np.linspace(far, last, _CELLS + 1)[1::2]
     between = np.clip((bar - own_weight * own) / other_weight, near, far)
     return np.sort(np.concatenate([even, between]))
+
+
+def own_part_of(share: float) -> float:
+    """Return the part of all draws, nearly, that best goes to the own side, where this share is
+    best for equal parts.
+
+    Relative variances are as PARTS - share to share then. With n draws for the own side and m for
+    the other the sum is v / n + w / m, which is least for n to m as the roots of v and w.
+    """
+    own, other = math.sqrt(PARTS - share), math.sqrt(share)
+    return min(max(own / (own + other), LEAST_PART), 1 - LEAST_PART)
+
+
+def share_for_parts(share: float, own: float, part: float = 0.5) -> float:
+    """Return the share that weighs both sides alike if the own side has ``part`` of all draws and
+    not ``own``.
+    """
+    if share in (OF_ODDS, PARTS) or own == part:
+        return share
+    spreads = (PARTS - share) * own / part, share * (1 - own) / (1 - part)
+    return share_of(math.sqrt(spreads[0]), math.sqrt(spreads[1]))
 
 
 def share_of(own_spread: float, other_spread: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, both_drawn, c
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.guesses import Guess
 from dpverify.privacy.numbers import Floats
+from dpverify.randomness import SeededBits
 
 EITHER_SIDE = 2
 """Number that stands in place of a side for guesses at both."""
@@ -56,16 +58,18 @@ def hits_of(
 ) -> Seen:
     """Count each event in these draws of both sides; raises InvalidRun where draws share noise.
 
-    chunks: as from ``in_chunks``. watch: the evidence of shared noise so far, to which these draws
-    are added.
+    chunks: as from ``in_chunks`` or ``divided``. watch: the evidence of shared noise so far, to
+    which these draws are added.
     """
     batches: list[NDArray[np.int64]] = []  # each of shape (events, sides, 2)
     sizes: list[list[int]] = []
     events = [EventWatch(laws, str(witness)) for witness in witnesses]
     for chunk in chunks:
         hits = np.zeros((len(witnesses), 2, 2), dtype=np.int64)
-        watch.take(chunk)
+        watch.take([draws for draws in chunk if len(draws)])
         for side, draws in enumerate(chunk):
+            if not len(draws):
+                continue
             scores: dict[int, Floats] = {}
             for k, witness in enumerate(witnesses):
                 happened = witness.happenings(draws, scores)
@@ -78,7 +82,8 @@ def hits_of(
     one_by_one = called_singly(laws)
     for k, witness in () if one_by_one else enumerate(witnesses):  # single calls may drift together
         for side in (0, 1):
-            require_even_batches(counts[:, k, side, 0], drawn[:, side], str(witness))
+            there = drawn[:, side] > 0
+            require_even_batches(counts[there, k, side, 0], drawn[there, side], str(witness))
     total = drawn.sum(axis=0).tolist()
     return Seen(list(counts.sum(axis=0)), (total[0], total[1]), events)
 
@@ -98,5 +103,38 @@ def in_chunks(
         drawn = both_drawn(laws, addresses, chunk)
         yield drawn
         done, part = done + chunk, part + 1
-        widest = max(draws.numbers.shape[1] for draws in drawn)
-        chunk = min(most, max(1000, _CHUNK // max(4, widest)))
+        chunk = min(most, _largest(drawn))
+
+
+def divided(
+    laws: tuple[AuditedLaw, AuditedLaw],
+    address: tuple[int, ...],
+    sizes: tuple[int, int],
+    phase: int,
+) -> Iterator[list[Draws]]:
+    """Yield batches of one side at a time, with no draws of the other, until these sizes are
+    reached.
+
+    Batches of both sides are as large, so that size does not tell the side, and each comes at a
+    random time of its own part of the whole, so that a drift with the calls hardly does.
+    """
+    rng, done = np.random.default_rng((*address, phase)), [0, 0]
+    most = max(1, -(-sum(sizes) // (4 * _BATCHES)))
+    part, chunk = 0, min(most, 10_000)
+    times = [rng.random() * chunk / size for size in sizes]
+    while min(times) < math.inf:
+        side = int(times[1] < times[0])
+        size = min(chunk, sizes[side] - done[side])
+        one = laws[side].draw(SeededBits(*address, side, phase, part), size)
+        none = one.select(slice(0))
+        yield [none, one] if side else [one, none]
+        part, chunk = part + 1, min(most, _largest([one]))
+        done[side] += size
+        ahead = done[side] + rng.random() * chunk
+        times[side] = ahead / sizes[side] if done[side] < sizes[side] else math.inf
+
+
+def _largest(drawn: Sequence[Draws]) -> int:
+    """Return how many draws as wide as these are taken at a time."""
+    widest = max(int(draws.numbers.shape[1]) for draws in drawn)
+    return max(1000, _CHUNK // max(4, widest))

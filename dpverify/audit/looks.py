@@ -23,6 +23,7 @@ _OFTEN, _MOSTLY = 0.1, 2 / 3
 """Shares of the draws of one side that make an event evident: one that promises a refutation, and
 any.
 """
+_FEW = 32  # scores of an event, up to which its threshold needs no more draws
 _SETTLED = 1.1  # times as far apart on the draws that taught: then others would teach little
 
 
@@ -40,8 +41,8 @@ def is_evident(first: Sequence[Draws], second: Sequence[Draws], task: Task) -> b
     How large an epsilon can be certified is then a matter of how many draws are left: with c times
     as many it is larger by ln c. An event of a tenth of the draws is as much as 2.3 short of the
     largest epsilon, so it is enough only where it promises a refutation. Plain events alone are
-    looked at: what has to be learned takes draws. first: draws that teach; second: others, that
-    choose.
+    looked at: what has to be learned takes draws, and so does where a threshold among many scores
+    is best. first: draws that teach; second: others, that choose.
     """
     pool = candidates(
         *first, law_known=True, difference=None, seed=0, effort=Effort.QUICK, weak=True
@@ -49,9 +50,11 @@ def is_evident(first: Sequence[Draws], second: Sequence[Draws], task: Task) -> b
     options = ranked([second[0]], [second[1]], pool, task, (first[0], first[1]))
     best = best_of(options)
     side = int(best is options[1].witnesses[0])
-    hits, others = (np.count_nonzero(best.happens_in(second[i], {})) for i in (side, 1 - side))
+    happens, others = (best.happens_in(second[i], {}) for i in (side, 1 - side))
     often = _OFTEN if best.promise > 0 else _MOSTLY
-    return bool(not others and hits >= often * len(second[side]))
+    if others.any() or np.count_nonzero(happens) < often * len(second[side]):
+        return False
+    return len(np.unique(best.candidate.score(second[side])[happens])) <= _FEW
 
 
 def is_settled(candidate: Candidate, first: Sequence[Draws], second: Sequence[Draws]) -> bool:

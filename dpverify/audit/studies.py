@@ -9,9 +9,10 @@ are: what a function draws may depend on all that it drew before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dpverify.audit.certificates import Earlier
+from dpverify.audit.certificates import Aim, Earlier
+from dpverify.audit.confidence_regions import share_for_parts
 from dpverify.audit.counting import EITHER_SIDE, Seen
 from dpverify.audit.independence import Watch
 from dpverify.audit.outputs.laws import AuditedLaw
@@ -72,7 +73,8 @@ class Before:
             return None
         event, counted = self.events[side], self.counts.counted(side, side)
         counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
-        return Earlier(str(event), *counts, event.aim.share, self.weights[side])
+        share = share_for_parts(event.aim.share, event.aim.own)
+        return Earlier(str(event), *counts, share, self.weights[side])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Study:
     laws: of both sides. witnesses: an event for either direction. besides: after a second look,
     the events that promised most after it. suspects: the events of the largest signed roots,
     where nothing promises a refutation.
-    along: further events on the curve. draws: how many are left to certify with.
+    along: further events on the curve. draws: how many of either side are left to certify
+    with, on average.
     watch: evidence of noise that outputs share, so far none.
     guess: a guess at either side of single calls, for a claim without delta, with its promise.
     before: the event before a second look, if its draws certify as well.
@@ -98,6 +101,22 @@ class Study:
     guess: tuple[Guess, float] | None = None
     suspects: tuple[Witness | None, Witness | None] = (None, None)
     before: Before | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of draws of either side that certify, fixed before they are drawn."""
+        side = max((0, 1), key=self.hope)
+        own = round(2 * self.draws * self.witnesses[side].aim.own)
+        other = 2 * self.draws - own
+        return (other, own) if side else (own, other)
+
+    def aim_of(self, shot: Shot) -> Aim:
+        """Return what the event of a shot is to show, with the share for these sizes."""
+        aim = shot.witness.aim
+        if shot.side == EITHER_SIDE or self.sizes[0] == self.sizes[1]:
+            return aim
+        part = self.sizes[shot.side] / sum(self.sizes)
+        return replace(aim, share=share_for_parts(aim.share, aim.own, part), own=part)
 
     @property
     def promise(self) -> float:

@@ -147,7 +147,7 @@ def joint(witness: Any, proof: Any) -> str:
     """Return words that the counts refute the point, and the certified epsilon besides."""
     (_,), run, earlier = witness["events"], witness["run"], proof.get("earlier")
     _require(witness["events"][0][1] != EITHER, "two events have no joint counts")
-    blocks, left, most = [earlier, proof] if earlier else [proof], run["draws"], [run["trials"]] * 2
+    blocks, left = [earlier, proof] if earlier else [proof], min(run["draws"], 2 * run["trials"])
     bar, full, far = (-NormalDist().inv_cdf(proof["alpha"] * x) for x in (0.9386, 0.98, 0.01))
     bars, u = (earlier["scores"], earlier["weight"] ** 0.5) if earlier else ([full], 0)
     total = u * bars[0] + (1 - u**2) ** 0.5 * bars[-1]
@@ -155,8 +155,8 @@ def joint(witness: Any, proof: Any) -> str:
     _require(reached, "the scores do not reach the bar, or the weight is none")
     for (k, n, j, m), share in ((block["counts"], block["share"]) for block in blocks):
         _require(all(type(x) is int and x >= 0 for x in (k, n - k, j, m - j)), "impossible counts")
-        left, most = left - n - m, [most[0] - n, most[1] - m]
-        _require(0 <= share <= 64 and min(left, *most) >= 0, "share or draws")
+        left -= n + m  # both sides together, since these may divide their draws
+        _require(0 <= share <= 64 and left >= 0, "share or draws")
     for epsilon, delta in [*witness["points"], *proof["certified"]]:
         for block, least in zip(blocks, bars, strict=True):
             if least > -2 or block is proof:

@@ -3,14 +3,15 @@
 Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6]
 [ROW ...]
 
-Each of the three has as many calls a side as the row says, and 1 - alpha confidence. Ours
-(``audit``) and DP-Sniper's method learn an event from a part of them; jax-privacy is given the
-log-likelihood ratio of every output, which nobody has who audits a function. Pairs, and what is
-a number in an output, are known to all. Bounds on epsilon (at delta 1e-5 for Gaussian noise) are
-medians over the seeds, with the least and the largest; a step of pairs several steps apart.
-truth: the least epsilon that holds on the pair. given: what our certificate shows of the best
-threshold of the exact score, on the very draws that certify what ours chose; it says what
-learning costs.
+Each of the three has twice as many calls in all as the row says, and 1 - alpha confidence: the
+peers as many of either side, as they ask for. Ours (``audit``) and DP-Sniper's method learn an
+event from a part of them, and ours divides those that certify between the sides as the event asks
+for; jax-privacy is given the log-likelihood ratio of every output, which nobody has who audits a
+function. Pairs, and what is a number in an output, are known to all. Bounds on epsilon (at delta
+1e-5 for Gaussian noise) are medians over the seeds, with the least and the largest; a step of pairs
+several steps apart. truth: the least epsilon that holds on the pair. given: what our certificate
+shows of the best threshold of the exact score, on the very draws that certify what ours chose; it
+says what learning costs.
 
 jax-privacy: the package, by ``epsilon_clopper_pearson`` as it is by default (over all
 thresholds), and by the best of its methods that assume nothing of the mechanism, the one of the
@@ -99,56 +100,65 @@ def shown(bounds: Sequence[float]) -> str:
     return f"{np.median(bounds):.4g} ({min(bounds):.4g}-{max(bounds):.4g})"
 
 
-def ours(one: Subject, alpha: float, seed: int, known: dict[int, Shot]) -> tuple[float, float]:
+def ours(one: Subject, alpha: float, seed: int, known: Exact) -> tuple[float, float]:
     """Return the bound that an audit certifies, and that of the exact score on the same draws.
 
-    known: the events of the exact score, by the number of draws.
+    known: the events of the exact score.
     """
     rng = np.random.default_rng([seed, 1])
     attack = FixedAttack(one.claim, [one.pair], one.draws, alpha, seed)
     target = target_of(lambda data, size: one.outputs(data, size, rng), True)
     study = attack.study(target, 0, 0)
-    if study.draws not in known:
-        known[study.draws] = best_event(one, alpha, study.draws)
     (shots,) = attack.shots([study])
-    *result, given = attack.certify(0, study, [*shots, known[study.draws]])
+    *result, given = attack.certify(0, study, [*shots, known.best_event(alpha, study.sizes)])
     assert all(certificate.delta == one.delta for certificate in result)
     bounds = max(certificate.epsilon for certificate in result), given.epsilon
     return max(0.0, bounds[0] / one.steps), max(0.0, bounds[1] / one.steps)
 
 
-def best_event(one: Subject, alpha: float, draws: int) -> Shot:
-    """Find the threshold of the exact score that certifies most with so many draws a side."""
-    rng, level, shots = np.random.default_rng(7), alpha * MAIN, list[tuple[float, Shot]]()
-    scores = [one.score(one.outputs(data, SAMPLE, rng)) for data in (one.pair.left, one.pair.right)]
-    score = Candidate("exact score >= {threshold}", lambda d: one.score(d.numbers), True, False)
-    for side, sign in ((0, 1), (1, -1)):
-        own, other = (np.sort(sign * each) for each in (scores[side], scores[1 - side]))
-        ranks = np.geomspace(10, SAMPLE, LOOKED).astype(int)
-        for threshold in np.unique(own[-ranks]).tolist():
-            p, q = (1 - np.searchsorted(each, threshold) / SAMPLE for each in (own, other))
-            if p <= one.delta:
-                continue
-            spreads = math.sqrt(p * (1 - p)) / (p - one.delta), math.sqrt((1 - q) / max(q, 1e-9))
-            counted = Counted(round(p * draws), draws, round(q * draws), draws)
-            for share in {share_of(*spreads), *([PARTS] if q * draws < FEW else [])}:
-                shown = confidence_region(counted, share, level).epsilon_at(one.delta)
-                aim = Aim((tested_points(one.claim)[0][0], one.delta), share)
-                shots.append((shown, Shot(side, Witness(score, sign, threshold, aim, 0.0), level)))
-    return max(shots, key=lambda shot: shot[0])[1]
+class Exact:
+    """The exact score of a subject, and of how many outputs it has which values."""
+
+    def __init__(self, one: Subject) -> None:
+        rng, self.one = np.random.default_rng(7), one
+        sides = (one.outputs(data, SAMPLE, rng) for data in (one.pair.left, one.pair.right))
+        self.scores = [one.score(side) for side in sides]
+
+    def best_event(self, alpha: float, sizes: tuple[int, int]) -> Shot:
+        """Find the threshold that certifies most with so many draws of either side."""
+        one, level, shots = self.one, alpha * MAIN, list[tuple[float, Shot]]()
+        score = Candidate("exact score >= {threshold}", lambda d: one.score(d.numbers), True, False)
+        for side, sign in ((0, 1), (1, -1)):
+            own, other = (np.sort(sign * self.scores[at]) for at in (side, 1 - side))
+            n, m = sizes[side], sizes[1 - side]
+            ranks = np.geomspace(10, SAMPLE, LOOKED).astype(int)
+            for threshold in np.unique(own[-ranks]).tolist():
+                p, q = (1 - np.searchsorted(each, threshold) / SAMPLE for each in (own, other))
+                if p <= one.delta:
+                    continue
+                spread, others = math.sqrt(p * (1 - p)) / (p - one.delta), (1 - q) / max(q, 1e-9)
+                counted = Counted(round(p * n), n, round(q * m), m)
+                best = share_of(spread / math.sqrt(n), math.sqrt(others / m))
+                for share in {best, *([PARTS] if q * m < FEW else [])}:
+                    shown = confidence_region(counted, share, level).epsilon_at(one.delta)
+                    point = tested_points(one.claim)[0][0], one.delta
+                    aim = Aim(point, share, own=n / (n + m))
+                    witness = Witness(score, sign, threshold, aim, 0.0)
+                    shots.append((shown, Shot(side, witness, level)))
+        return max(shots, key=lambda shot: shot[0])[1]
 
 
 def measured(
     one: Subject, alphas: Sequence[float], seeds: Sequence[int], auditing: Any
 ) -> list[Bounds]:
     """Measure at each alpha; the peers look at the same outputs for all of them."""
-    rows, known = [Bounds(one, {}) for _ in alphas], [dict[int, Shot]() for _ in alphas]
+    rows, known = [Bounds(one, {}) for _ in alphas], Exact(one)
     for seed in seeds:
         rng = np.random.default_rng([seed, 2])
         sides = [one.outputs(data, one.draws, rng) for data in (one.pair.left, one.pair.right)]
         scores = [one.score(side) for side in sides]
-        for row, alpha, events in zip(rows, alphas, known, strict=True):
-            bounds = dict(zip((OURS, GIVEN), ours(one, alpha, seed, events), strict=True))
+        for row, alpha in zip(rows, alphas, strict=True):
+            bounds = dict(zip((OURS, GIVEN), ours(one, alpha, seed, known), strict=True))
             sniper = Sniper(one.flags).bound(sides[0], sides[1], alpha, one.delta, seed)
             bounds[SNIPER] = sniper / one.steps
             if auditing is not None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import share_of
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
-from dpverify.audit.witnesses.promises import Task, estimate
+from dpverify.audit.witnesses.promises import TINY, Task, estimate
 from dpverify.audit.witnesses.thresholds import (
     Chosen,
     at_its_value,
@@ -38,6 +39,8 @@ _HARDER = 0.2, 0.5
 _FAR_LIKELIER = 10.0  # in the logarithm of the likelihood
 # distance below the claim beyond which nothing is refuted: then the largest bound counts
 _HOPELESS = 0.1
+# standard errors by which two directions promise as much, and what the better of both shows more
+_TIED, _BETTER_OF_TWO = 4.0, 0.35
 _NARROW, _REPEATED = 64, 4
 
 
@@ -208,6 +211,7 @@ def ranked(
         [[], []] if learned_on is None else [[_Scored.of(draws)] for draws in learned_on],
     )
     judged, suspects = _judged(scores, candidates, task)
+    task = replace(task, divides=task.divides and _gains_by_division(judged, scores, task))
 
     def options(side: int) -> Options:
         best = _foremost(judged[side], task, most)
@@ -250,6 +254,28 @@ def _judged(
                     other_one = _witness(candidate, sign, suspicious, _ROOT)
                     suspects[side] = _larger(suspects[side], other_one)
     return witnesses, suspects
+
+
+def _gains_by_division(
+    judged: tuple[list[Witness], list[Witness]], scores: _Scores, task: Task
+) -> bool:
+    """Return whether the draws are to be divided: not where the other direction promises as much
+    and a little more is shown by the better of two chances, with equal draws for either.
+    """
+    best = [max(one, key=lambda witness: witness.promise) for one in judged]
+    side = int(best[1].promise > best[0].promise)
+    sides = [best[side].sign * one for one in scores.by(best[side].candidate)]
+    hits = [np.count_nonzero(one >= best[side].threshold) for one in sides]
+    (p, _), (q, _) = (
+        estimate(np.asarray(hits[at]), len(sides[at]), 0.0) for at in (side, 1 - side)
+    )
+    delta = best[side].aim.point[1]
+    own, other = math.sqrt(p * (1 - p)) / max(float(p) - delta, TINY), math.sqrt((1 - q) / q)
+    error = math.hypot(own, other) / math.sqrt(task.draws)
+    if best[1 - side].promise < best[side].promise - _TIED * error:
+        return True
+    less = 1 - (own + other) / math.hypot(own, other) / math.sqrt(2)
+    return -float(ndtri(task.alpha)) * less > _BETTER_OF_TWO
 
 
 def _witness(candidate: Candidate, sign: int, chosen: Chosen, handicap: float) -> Witness:
@@ -369,7 +395,7 @@ def along_curve(
             for hits, side in zip(happens, scores, strict=True)
         )
         aim = replace(witness.aim, share=share_of(math.sqrt((1 - p) / p), math.sqrt((1 - q) / q)))
-        aim = replace(aim, impossible=False)
+        aim = replace(aim, impossible=False, own=0.5)
         witnesses.append(replace(witness, threshold=float(threshold), aim=aim))
     return tuple(witnesses)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.witnesses.bends import BENT_WIDTH, bent_lines
 from dpverify.audit.witnesses.bits import low_bits
 from dpverify.audit.witnesses.clocks import clocks_of, unclocked, without
 from dpverify.audit.witnesses.coarse_uniforms import inverted
@@ -296,10 +297,12 @@ class _Task:
         yield from seen_before(self.own, self.other)
 
     def monotone(self) -> Iterator[Candidate]:
-        """Yield trees that are monotone in few numbers, before what follows single outputs more
-        closely: rare ones are in a better order.
+        """Yield broken lines in few numbers, and trees that are monotone in them, before what
+        follows single outputs more closely: rare ones are in a better order.
         """
         if self.moments is not None and 1 < self.width <= MONOTONE_WIDTH:
+            if self.width <= BENT_WIDTH:
+                yield Candidate("broken lines >= {threshold}", bent_lines(*self.few))
             score = monotone_trees(self.moments, *self.few, self.seed)
             if score is not None:
                 yield Candidate("monotone boosted trees >= {threshold}", score)

@@ -176,17 +176,23 @@ def _inside(own: Draws, other: Draws, besides: int | None) -> Score:
 
 def logistic(features: Sequence[Feature], own: Draws, other: Draws) -> Score:
     """Fit a logistic regression on scaled features."""
-    from sklearn.linear_model import LogisticRegression
-
     sides = matrix(features, own), matrix(features, other)
     scaling = Scaling.of(*sides)
-    rows = scaling.apply(np.concatenate(sides))
+    weights = regressed(*map(scaling.apply, sides))
+    return lambda draws: scaling.apply(matrix(features, draws)) @ weights
+
+
+def regressed(own: Floats, other: Floats) -> Floats:
+    """Return the weights of a logistic regression on features of both sides, shape (size,
+    features)."""
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression(solver="newton-cholesky", max_iter=20)
+    targets = np.concatenate([np.ones(len(own)), np.zeros(len(other))])
     with warnings.catch_warnings(), _threads().limit(limits=1):  # one core for each audit
         warnings.simplefilter("ignore")  # a fit that has not converged is a score as well
-        model.fit(rows, _targets(own, other))
-    weights = np.asarray(model.coef_[0], dtype=np.float64)
-    return lambda draws: scaling.apply(matrix(features, draws)) @ weights
+        model.fit(np.concatenate([own, other]), targets)
+    return np.asarray(model.coef_[0], dtype=np.float64)
 
 
 def trees(

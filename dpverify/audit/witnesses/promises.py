@@ -34,13 +34,15 @@ class Task:
     """Task that a witness is chosen for.
 
     points: those of the claim. alpha, draws: those of the certificate to come. refute: for one
-    (epsilon, delta), look first for what may refute it, and second for a large bound.
+    (epsilon, delta), look first for what may refute it, and second for a large bound. divides:
+    whether the draws of both sides, twice as many, are divided as the event asks for.
     """
 
     points: Sequence[Point]
     alpha: float
     draws: int
     refute: bool = False
+    divides: bool = False
 
 
 def above_claimed(
@@ -62,10 +64,11 @@ def above_claimed(
     p, p_low = estimate(hits, draws, -cautious)
     q, q_high = estimate(other_hits, other_draws, cautious)
     ((epsilon, delta),) = task.points
+    both = _divided if task.divides else np.hypot
     with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.hypot(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
+        error = both(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
         odds = np.log((p - delta) / q)
-        spread = np.hypot(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
+        spread = both(np.sqrt(p * (1 - p)) / (p - delta), np.sqrt((1 - q) / q))
         spread /= math.sqrt(draws)
         # A bound below 0 says as little as any other: then the event that is furthest from 0
         # may show more than is promised, and one that is as common on both sides never does. Of
@@ -96,6 +99,13 @@ def above_claimed(
         plainly = np.maximum(above, _A_STANDARD_ERROR * (root - cautious))
         above = np.where(root > _PLAINLY, plainly, above)
     return np.asarray(above)[None, :]
+
+
+def _divided(own: Floats, other: Floats) -> Floats:
+    """Return the error of both sides together where their draws are divided in proportion to
+    these errors for equal draws; with equal draws it is the root of the sum of squares.
+    """
+    return (own + other) / math.sqrt(2)
 
 
 def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: float) -> Floats:

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpverify.audit.certificates import Aim, Point
-from dpverify.audit.confidence_regions import OF_ODDS, Counted, Counts, best_share, share_of
+from dpverify.audit.confidence_regions import (
+    OF_ODDS,
+    Counted,
+    Counts,
+    best_share,
+    own_part_of,
+    share_for_parts,
+    share_of,
+)
 from dpverify.audit.witnesses.calibrating import MOST_BENDS, Curve, fitted_odds
 from dpverify.audit.witnesses.promises import (
     OPTIMISM,
@@ -179,10 +187,13 @@ def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen
     expected, or far fewer than hits: spreads of logarithms say nothing then. For rare events it
     is the test of odds, which is best whatever their counts, if delta is a small part of them:
     the ratio of odds that the claim allows rises without end where delta / Q(S) does.
+
+    Where draws are divided, it is the share for the parts that are best for the share so far.
     """
     there = [np.count_nonzero(side >= chosen.threshold) for side in (own, other)]
+    chosen, sizes = _divided(chosen, task)
     hits, others = (
-        task.draws * k // len(side) for k, side in zip(there, (own, other), strict=True)
+        size * k // len(side) for size, k, side in zip(sizes, there, (own, other), strict=True)
     )
     delta = task.points[0][1]
     rare = delta * task.draws < _NO_DELTA * hits <= _NO_DELTA * _RARE * task.draws
@@ -191,11 +202,21 @@ def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen
     many = others >= _FEW_OTHERS and chosen.aim.share < _FAR_APART
     if len(task.points) > 1 or many or not hits:
         return chosen
-    counted = Counted(int(hits), task.draws, int(others), task.draws)
+    counted = Counted(int(hits), sizes[0], int(others), sizes[1])
     delta = chosen.aim.point[1]
     shares = *_SHARES, chosen.aim.share
     best = best_share(counted, shares, task.alpha, delta)
     return replace(chosen, aim=replace(chosen.aim, share=best))
+
+
+def _divided(chosen: Chosen, task: Task) -> tuple[Chosen, tuple[int, int]]:
+    """Return the choice with the best parts of the draws, and how many these are."""
+    if not task.divides:
+        return chosen, (task.draws, task.draws)
+    part = own_part_of(chosen.aim.share)
+    size = round(2 * task.draws * part)
+    aim = replace(chosen.aim, share=share_for_parts(chosen.aim.share, 0.5, part), own=part)
+    return replace(chosen, aim=aim), (size, 2 * task.draws - size)
 
 
 def _aimed(point: Point, p: float, q: float) -> Aim:
