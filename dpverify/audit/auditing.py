@@ -145,8 +145,8 @@ def audit(
         told = meter.count if meter.is_watched else None  # counts draws from laws
         planted = planted_in(counted, marked, vectorized, thorough, step, told)
         outcome = run.all(target_of(counted, vectorized, step, told), planted, meter)
-    certificates, results, draws, trials, bets = outcome
-    verdict = _verdict(certificates, results)
+    certificates, results, draws, trials, bets, seen = outcome
+    verdict, remarks = _verdict(certificates, results), remarks + seen
     unrounded = None if verdict is Verdict.VIOLATED else target_of(subject, vectorized)
     bits = FixedAttack(guarantee, listed, min(trials, BITS_TRIALS), in_all * OF_BITS, chosen)
     remarks += on_bits(step, bits, unrounded)
@@ -172,9 +172,11 @@ class _Run:
 
     def all(
         self, target: Target, planted: Sequence[tuple[str, Target]], meter: Meter
-    ) -> tuple[tuple[Certificate, ...], tuple[FaultResult, ...], int, int, tuple[Bet, ...]]:
+    ) -> tuple[
+        tuple[Certificate, ...], tuple[FaultResult, ...], int, int, tuple[Bet, ...], tuple[str, ...]
+    ]:
         """Return certificates, planted faults, calls of the subject, draws per side and pair,
-        and bets.
+        bets, and remarks on a refutation.
         """
         listed, trials, bets = self.pairs, self.trials, tuple[Bet, ...]()
         certificates: tuple[Certificate, ...]
@@ -184,11 +186,12 @@ class _Run:
             )
             certificate, seen = betting.run(target, 0)
             certificates, draws, bets = (certificate,), 2 * seen, tuple(betting.bets)
+            remarks = betting.remarks
         else:
             first = self.alpha * _FIRST if planted else self.alpha
             attack = FixedAttack(self.guarantee, listed, trials, first, self.seed, self.curve)
             certificates = self.parts.result(SUBJECT, lambda: attack.all_pairs(target, 0))
-            draws = 2 * trials * len(listed)
+            draws, remarks = 2 * trials * len(listed), attack.remarks
         attacked = (
             [] if _violated(certificates) else planted
         )  # they show that silence means something
@@ -198,10 +201,10 @@ class _Run:
         if most > trials and not self.sequential:
             meter.begin("the subject, with as many draws as a fault needed", 2 * most * len(listed))
             alpha = self.alpha * (1 - _FIRST)
-            again = FixedAttack(self.guarantee, listed, most, alpha, self.seed)
+            again = FixedAttack(self.guarantee, listed, most, alpha, self.seed, remarks=remarks)
             certificates += again.all_pairs(target, 1 + len(STAGES) * len(planted))
             draws, trials = draws + 2 * most * len(listed), most
-        return certificates, results, draws, trials, bets
+        return certificates, results, draws, trials, bets, tuple(dict.fromkeys(remarks))
 
     def _faults(
         self, attacked: Sequence[tuple[str, Target]], number: int, meter: Meter
