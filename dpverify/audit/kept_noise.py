@@ -169,9 +169,9 @@ def unchanging(watch: Watch) -> str | None:
     return None
 
 
-def doubts(watch: Watch, pair: str) -> list[str]:
+def doubts(watch: Watch, pair: str, fewest: int = 0) -> list[str]:
     """Return remarks on a refutation, where it may come from noise that no test tells from a
-    leak.
+    leak: a number never changes, or changes with the calls, or calls were fewer than ``fewest``.
     """
     still, moved = unchanging(watch), drifting(watch)
     if still is not None:
@@ -180,6 +180,9 @@ def doubts(watch: Watch, pair: str) -> list[str]:
     elif moved is not None:
         seen = f"{moved} changes with the calls, on the pair {pair!r}"
         known = "If all can know how, this verdict stands"
+    elif (calls := min(sum(map(len, side)) for side in watch.seen)) < fewest and may_keep(watch):
+        seen = f"So few calls ({calls} a side of the pair {pair!r}) do not show noise that is kept"
+        known = "If each call draws its own noise, this verdict stands"
     else:
         return []
     return [

@@ -54,7 +54,7 @@ _FIRST = 64  # draws per side that only teach, on every pair
 _FAILED = 2000
 # draws per side before a refutation stands: where neighbors are this much alike; where a number
 # never changes; where its law does
-_ALIKE, _STILL, _DOUBTED = ((0.9, 2000), (0.7, 1000)), 2000, 8000
+_ALIKE, _STILL, _DOUBTED = ((0.9, 2000), (0.75, 1000)), 2000, 16_000
 _MORE = 64  # draws per side at a time, at least
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
@@ -233,7 +233,7 @@ class SequentialAttack:
                 runs.take(event.happenings(draws, {}))
             runs.require_fresh()
             refuse_kept(watch)
-            self.remarks.extend(doubts(watch, track.pair.name))
+            self.remarks.extend(doubts(watch, track.pair.name, _ALIKE[-1][1]))
 
     def _watched(self, track: _Track) -> Watch:
         watch = Watch(track.laws)
