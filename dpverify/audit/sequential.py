@@ -215,16 +215,17 @@ class SequentialAttack:
         """Raise InvalidRun where outputs share noise, or the event that won bets comes in runs.
 
         Where a few hundred outputs refute the claim and look as if noise were kept, more are
-        drawn before the claim is called false.
+        drawn before the claim is called false, on the pairs that were bet on.
         """
         if not are_functions(track.laws):
             return
-        watch = self._watched(track)
-        while refuted and track.seen < _wanted(watch, self.most) and perf_counter() < end:
+        watch, name = self._watched(track), track.pair.name
+        won = refuted and any(bet.pair == name for bet in self.bets)
+        while won and track.seen < _wanted(watch, self.most) and perf_counter() < end:
             self._draw(track, stream, max(_MORE, track.seen // 2))
             watch = self._watched(track)
         past = [together(batches) for batches in track.past]
-        refuse_constant(track.pair.name, track.laws, past)
+        refuse_constant(name, track.laws, past)
         watch.require_fresh()
         event = track.witness if track.guess is None else track.guess
         if refuted and event is not None:
@@ -232,8 +233,9 @@ class SequentialAttack:
             for draws in past:
                 runs.take(event.happenings(draws, {}))
             runs.require_fresh()
+        if won:
             refuse_kept(watch)
-            self.remarks.extend(doubts(watch, track.pair.name, _ALIKE[-1][1]))
+            self.remarks.extend(doubts(watch, name, _ALIKE[-1][1]))
 
     def _watched(self, track: _Track) -> Watch:
         watch = Watch(track.laws)
