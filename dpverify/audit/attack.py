@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from dpverify.audit.independence import (
     Watch,
     refuse_constant,
 )
+from dpverify.audit.kept_noise import doubts, refuse_kept
 from dpverify.audit.looks import halves, is_evident, is_settled
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import together
@@ -117,6 +118,7 @@ class FixedAttack:
 
     curve: how many more events to certify on the most promising pair, along the trade-off curve.
     planted: whether what is attacked is known to be broken, and may draw no noise at all.
+    remarks: what a reader should know about a refutation; the attack adds to them.
     """
 
     guarantee: Guarantee
@@ -126,6 +128,7 @@ class FixedAttack:
     seed: int
     curve: int = 0
     planted: bool = False
+    remarks: list[str] = field(default_factory=list, compare=False)
 
     def all_pairs(self, target: Target, stream: int) -> tuple[Certificate, ...]:
         """Certify both directions of every pair, and the events of the curve."""
@@ -386,6 +389,9 @@ class FixedAttack:
                 if study.before is not None:
                     study.before.counts.watches[shot.side].require_fresh()
             certificates.append(certificate)
+        if any(one.refuted for one in certificates):
+            refuse_kept(seen.watch)
+            self.remarks.extend(doubts(seen.watch, name))
         return certificates
 
 

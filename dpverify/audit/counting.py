@@ -30,12 +30,13 @@ class Seen:
     guess, how often each of its two events does.
 
     sizes: how many draws of either side. watches: for each event, the test of whether it comes
-    in runs.
+    in runs. watch: the evidence of shared noise, from all draws so far.
     """
 
     hits: list[NDArray[np.int64]]
     sizes: tuple[int, int]
     watches: list[EventWatch]
+    watch: Watch
 
     def counted(self, k: int, side: int) -> Counted:
         """Return the counts of event ``k`` on its own side and on the other; for a guess, right
@@ -85,7 +86,7 @@ def hits_of(
             there = drawn[:, side] > 0
             require_even_batches(counts[there, k, side, 0], drawn[there, side], str(witness))
     total = drawn.sum(axis=0).tolist()
-    return Seen(list(counts.sum(axis=0)), (total[0], total[1]), events)
+    return Seen(list(counts.sum(axis=0)), (total[0], total[1]), events, watch)
 
 
 def in_chunks(

@@ -15,9 +15,9 @@ are, or drift slowly beside a hundred calls:
   only one of the two agrees, each does with probability 1/2 if laws stay as they are; 3/4 is
   allowed, for a drift.
 
-A common drift in steps of several hundred calls, or without fresh noise beside it, stays below
-these bounds. What no such test can tell is noise that is drawn once: ``refuse_constant`` says
-so, and asks for a factory.
+A common drift in steps of several hundred calls, with fresh noise beside it, stays below these
+bounds. What no such test can tell is noise that is drawn once: ``refuse_constant`` says so, and
+asks for a factory. Before a claim is called false, ``kept_noise`` looks at every number by itself.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _BLOCK, _PAIRS = (
 )  # cycle of outputs of one side: pairs of neighbors among the first 48, then one more for each
 _EQUAL, _STAYED, _AGREED = 0.25, 0.9, 0.75
 _COLUMNS = 8
+_KEPT = 100_000  # outputs of a side that are kept to be looked at again, number by number
 _EXPECTED = 5
 _FEWEST = 30
 
@@ -73,12 +74,24 @@ class Score:
         self.happened += int(np.count_nonzero(happened))
         self.tried += len(happened)
 
+    def add_agreements(self, happened: NDArray[np.bool_]) -> None:
+        """Count how often an output agrees with the next one, where it agrees either with that
+        or with one about 64 calls later. happened: of one side's outputs, in order.
+        """
+        first, near, far = _triples(len(happened))
+        agreed = happened[first] == happened[near]
+        self.add(agreed[agreed != (happened[first] == happened[far])])
+
     @property
     def is_chance(self) -> bool:
         """True if so many are likelier than ``NEVER``."""
+        return self.is_likelier_than(NEVER)
+
+    def is_likelier_than(self, level: float) -> bool:
+        """Return whether so many, or more, have at least this probability."""
         return (
             not self.happened
-            or float(scipy.special.bdtrc(self.happened - 1, self.tried, self.most)) >= NEVER
+            or float(scipy.special.bdtrc(self.happened - 1, self.tried, self.most)) >= level
         )
 
 
@@ -88,20 +101,29 @@ class Watch:
 
     laws: of both sides; only functions are examined. equal: for each quantity that is compared,
     how often it equaled that of the next output and not that of a later one. stayed: the least
-    logarithm so far of the probability of so few runs.
+    logarithm so far of the probability of so few runs. seen: the first outputs of either side, or
+    their first numbers (``kept_noise``).
     """
 
     laws: Sequence[AuditedLaw]
     equal: dict[str, Score] = field(default_factory=dict)
     stayed: float = 0.0
+    seen: tuple[list[Draws], list[Draws]] = field(default_factory=lambda: ([], []))
 
     def copied(self) -> Watch:
         """Return an independent copy of what was seen so far."""
-        return Watch(self.laws, deepcopy(self.equal), self.stayed)
+        seen = [*self.seen[0]], [*self.seen[1]]
+        return Watch(self.laws, deepcopy(self.equal), self.stayed, seen)
 
     def take(self, drawn: Sequence[Draws]) -> None:
         """Look at outputs of either side, in the order in which they were made."""
-        for draws in drawn if are_functions(self.laws) else ():
+        if not are_functions(self.laws):
+            return
+        for seen, draws in zip(self.seen, drawn, strict=False):
+            left = _KEPT - sum(map(len, seen))
+            if left > 0:
+                seen.append(_first_numbers(draws, left))
+        for draws in drawn:
             first, near, far = _triples(len(draws))
             for name, values in _looked_at(draws):
                 score = self.equal.setdefault(name, Score(_EQUAL))
@@ -141,9 +163,7 @@ class EventWatch:
     def take(self, happenings: Sequence[NDArray[np.bool_]]) -> None:
         """Look at whether the event happened, output after output of one side."""
         for happened, score in zip(happenings, self.scores, strict=True):
-            first, near, far = _triples(len(happened))
-            agreed = happened[first] == happened[near]
-            score.add(agreed[agreed != (happened[first] == happened[far])])
+            score.add_agreements(happened)
 
     def require_fresh(self) -> None:
         """Raise InvalidRun where the event comes in runs."""
@@ -236,6 +256,14 @@ def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.
     k = np.arange(_PAIRS)
     first = (starts + 2 * k).ravel()
     return first, first + 1, (starts + 2 * _PAIRS + k).ravel()
+
+
+def _first_numbers(draws: Draws, size: int) -> Draws:
+    """Return the first of these outputs with a copy of their first numbers."""
+    rows = slice(min(size, len(draws)))
+    first = draws.select(rows)
+    first.numbers = first.numbers[:, :_COLUMNS].copy()
+    return first
 
 
 def _looked_at(draws: Draws) -> list[tuple[str, NDArray[Any]]]:

@@ -29,7 +29,8 @@ from dpverify.audit.betting import (
     stakes_for,
 )
 from dpverify.audit.certificates import DIRECTIONS, Aim, Certificate, Point, tested_points
-from dpverify.audit.independence import EventWatch, Watch, refuse_constant, stays
+from dpverify.audit.independence import EventWatch, Watch, refuse_constant
+from dpverify.audit.kept_noise import doubts, drifting, refuse_kept, stillness, unchanging
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import Draws, together
 from dpverify.audit.outputs.laws import (
@@ -42,7 +43,6 @@ from dpverify.audit.outputs.laws import (
 )
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
-from dpverify.audit.witnesses.events import first_prints
 from dpverify.audit.witnesses.guesses import Guess, best_bet
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
@@ -52,7 +52,10 @@ from dpverify.privacy.numbers import to_float
 _FIRST = 64  # draws per side that only teach, on every pair
 # draws per side after which a function that never gave a value is taken to be broken
 _FAILED = 2000
-_STILL = 1000  # draws per side to see whether outputs that hardly ever change do so at all
+# draws per side before a refutation stands: where neighbors are this much alike; where a number
+# never changes; where its law does
+_ALIKE, _STILL, _DOUBTED = ((0.9, 2000), (0.75, 1000)), 2000, 16_000
+_MORE = 64  # draws per side at a time, at least
 _GROWTH = 0.15  # a batch is this part of what a pair has seen
 _RELEARN = 1.5  # learn again when a pair has seen this much more
 _KEPT = 100_000  # draws per side to learn from
@@ -147,6 +150,7 @@ class SequentialAttack:
     bets: list[Bet] = field(default_factory=list)
     log_wealth: float = 0.0
     peak: float = 0.0
+    remarks: list[str] = field(default_factory=list)
 
     def run(self, target: Target, stream: int) -> tuple[Certificate, int]:
         """Return the certificate, and the number of draws per side. ``bets`` has the history."""
@@ -168,7 +172,7 @@ class SequentialAttack:
             self._batch(track, stream, wealths, left)
         best = max(tracks, key=lambda one: one.promise)
         for track in tracks:
-            self._refuse_dependent(track, stream, refuted=self._refuted(wealths))
+            self._refuse_dependent(track, stream, end, refuted=self._refuted(wealths))
         return self._certificate(best, wealths), sum(track.seen for track in tracks)
 
     @property
@@ -208,20 +212,21 @@ class SequentialAttack:
         refuse_failures(track.pair.name, drawn)
         self._learn(track)
 
-    def _refuse_dependent(self, track: _Track, stream: int, *, refuted: bool) -> None:
+    def _refuse_dependent(self, track: _Track, stream: int, end: float, *, refuted: bool) -> None:
         """Raise InvalidRun where outputs share noise, or the event that won bets comes in runs.
 
-        Where outputs hardly ever change, more are drawn before the claim is called false.
+        Where a few hundred outputs refute the claim and look as if noise were kept, more are
+        drawn before the claim is called false, on the pairs that were bet on.
         """
         if not are_functions(track.laws):
             return
-        still = all(stays(first_prints(together(batches))) for batches in track.past)
-        if refuted and still and track.seen < _STILL:
-            self._draw(track, stream, _STILL - track.seen)
+        watch, name = self._watched(track), track.pair.name
+        won = refuted and any(bet.pair == name for bet in self.bets)
+        while won and track.seen < _wanted(watch, self.most) and perf_counter() < end:
+            self._draw(track, stream, max(_MORE, track.seen // 2))
+            watch = self._watched(track)
         past = [together(batches) for batches in track.past]
-        refuse_constant(track.pair.name, track.laws, past)
-        watch = Watch(track.laws)
-        watch.take(past)
+        refuse_constant(name, track.laws, past)
         watch.require_fresh()
         event = track.witness if track.guess is None else track.guess
         if refuted and event is not None:
@@ -229,6 +234,14 @@ class SequentialAttack:
             for draws in past:
                 runs.take(event.happenings(draws, {}))
             runs.require_fresh()
+        if won:
+            refuse_kept(watch)
+            self.remarks.extend(doubts(watch, name, _ALIKE[-1][1]))
+
+    def _watched(self, track: _Track) -> Watch:
+        watch = Watch(track.laws)
+        watch.take([together(batches) for batches in track.past])
+        return watch
 
     def _learn(self, track: _Track) -> None:
         """Learn a new event from all retained draws: learned on every other batch, chosen on
@@ -322,6 +335,18 @@ class SequentialAttack:
         if made.refuted and isinstance(self.guarantee, ZeroConcentratedDP):
             rho = max(rho, _float_below(self.guarantee.rho, 1))
         return replace(made, mu=mu, rho=rho)
+
+
+def _wanted(watch: Watch, most: int) -> int:
+    """Return how many draws of a side it takes before a refutation stands. most: that were asked
+    for; a few hundred say nothing of kept noise, so at least ``_STILL`` are drawn all the same.
+    """
+    if drifting(watch) is not None:
+        return max(_STILL, min(most, _DOUBTED))
+    if unchanging(watch) is not None:
+        return _STILL
+    alike = stillness(watch)
+    return next((draws for share, draws in _ALIKE if alike >= share), 0)
 
 
 def _float_below(value: Fraction, power: int) -> float:

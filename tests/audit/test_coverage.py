@@ -243,6 +243,7 @@ def test_an_auditor_that_calls_one_side_before_the_other_fails(
 
     called = laws.called
     monkeypatch.setattr(laws, "called", in_blocks)
+    monkeypatch.setattr(attack, "refuse_kept", lambda watch: None)
     coverage = _measured("randomized response in phases, one by one", repeats=_REPEATS)
     assert not coverage.passed, coverage
 
@@ -252,5 +253,6 @@ def test_an_auditor_that_does_not_look_for_shared_noise_fails(
 ) -> None:
     monkeypatch.setattr(Watch, "require_fresh", lambda self: None)
     monkeypatch.setattr(EventWatch, "require_fresh", lambda self: None)
+    monkeypatch.setattr(attack, "refuse_kept", lambda watch: None)
     coverage = _measured(_KEPT, certified=1, repeats=_FEW // 2)
     assert not coverage.passed, coverage

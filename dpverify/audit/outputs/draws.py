@@ -80,9 +80,11 @@ class Draws:
     marks: by column, what stands there instead of an ordinary number; columns without are left out.
     raw: what a law needs to find the log-likelihood.
     made: derived numbers by name and width, so that scores which share them compute them once.
+    turns: increasing numbers, shape (size,), which put outputs of both sides in the order in which
+    they were made; None where each is not a call of its own.
     """
 
-    __slots__ = ("coded", "kinds", "made", "marks", "numbers", "raw")
+    __slots__ = ("coded", "kinds", "made", "marks", "numbers", "raw", "turns")
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class Draws:
         *,
         kinds: Labels | None = None,
         marks: Mapping[int, Labels] | None = None,
+        turns: NDArray[np.int64] | None = None,
     ) -> None:
         self.coded = labels if isinstance(labels, Labels) else Labels.of(labels)
         self.kinds = self.coded if kinds is None else kinds
@@ -99,6 +102,7 @@ class Draws:
         self.numbers = numbers
         self.raw = raw
         self.made: dict[tuple[str, int], NDArray[Any]] = {}
+        self.turns = turns
 
     def __len__(self) -> int:
         return len(self.coded)
@@ -114,8 +118,10 @@ class Draws:
     def select(self, rows: Rows) -> Draws:
         """Return the same batch with only these rows, without ``raw``."""
         marks = {column: labels.select(rows) for column, labels in self.marks.items()}
-        kinds = self.kinds.select(rows)
-        return Draws(self.coded.select(rows), self.numbers[rows], kinds=kinds, marks=marks)
+        kinds, turns = self.kinds.select(rows), None if self.turns is None else self.turns[rows]
+        return Draws(
+            self.coded.select(rows), self.numbers[rows], kinds=kinds, marks=marks, turns=turns
+        )
 
     def column(self, j: int) -> Floats:
         """Return the numbers at one place, shape (size,); 0 where this batch is not that wide."""
@@ -136,11 +142,13 @@ def together(batches: Sequence[Draws]) -> Draws:
     """Join at least one batch to a single one, as wide as the widest, without ``raw``."""
     width = max(batch.numbers.shape[1] for batch in batches)
     columns = sorted({column for batch in batches for column in batch.marks})
+    turns = [batch.turns for batch in batches if batch.turns is not None]
     return Draws(
         _stacked([batch.coded for batch in batches]),
         np.concatenate([batch.columns(width) for batch in batches]),
         kinds=_stacked([batch.kinds for batch in batches]),
         marks={j: _stacked([batch.marked(j) for batch in batches]) for j in columns},
+        turns=np.concatenate(turns) if len(turns) == len(batches) else None,
     )
 
 

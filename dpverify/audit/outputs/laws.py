@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
@@ -194,6 +195,7 @@ def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> li
 
     Raises ValueError if one alters its input, or if memory runs out.
     """
+    begun = perf_counter_ns()  # a call takes longer than a nanosecond, so turns only increase
     sizes = np.bincount(order, minlength=len(laws)).tolist()
     kept_now: list[list[Any]] = [[] for _ in laws]
     blocks: list[list[Draws]] = [[] for _ in laws]
@@ -213,7 +215,10 @@ def called(laws: Sequence[CallableDraws], order: NDArray[np.integer[Any]]) -> li
             if kept_now[k] or not blocks[k]:
                 put_away(k)
     _refuse_changed(laws, givens)
-    return [together(own) if len(own) > 1 else own[0] for own in blocks]
+    drawn = [together(own) if len(own) > 1 else own[0] for own in blocks]
+    for k, draws in enumerate(drawn):
+        draws.turns = begun + np.flatnonzero(order == k)
+    return drawn
 
 
 def _copies(laws: Sequence[CallableDraws]) -> list[Dataset]:
