@@ -106,8 +106,8 @@ def audit(
     thorough: plant the faults that need many draws (5% less noise) as well.
     sequential: stop as soon as the claim is refuted (``trials`` is then the most that is
     drawn); the evidence is valid whenever it stops. Where outputs look as if a function kept
-    noise, 1000 to 16000 a side are drawn first. Use it for slow functions. Faults get
-    FAULT_TRIALS at most.
+    noise, 1000 to 16000 a side are drawn first: no more than ``trials``, or 2000. Use it for
+    slow functions. Faults get FAULT_TRIALS at most.
     seconds: a sequential audit stops after about so long, whatever it has found; seeds then do not
     fix where it stops, except that a violation is always found at the same draw.
     go_on: a sequential audit goes on after the refutation, until its trials or seconds are

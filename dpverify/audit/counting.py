@@ -67,7 +67,7 @@ def hits_of(
     events = [EventWatch(laws, str(witness)) for witness in witnesses]
     for chunk in chunks:
         hits = np.zeros((len(witnesses), 2, 2), dtype=np.int64)
-        watch.take([draws for draws in chunk if len(draws)])
+        watch.take(chunk)
         for side, draws in enumerate(chunk):
             if not len(draws):
                 continue

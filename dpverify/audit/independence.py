@@ -116,14 +116,17 @@ class Watch:
         return Watch(self.laws, deepcopy(self.equal), self.stayed, seen)
 
     def take(self, drawn: Sequence[Draws]) -> None:
-        """Look at outputs of either side, in the order in which they were made."""
+        """Look at outputs of the left side and of the right, in the order in which they were made;
+        either may be none.
+        """
         if not are_functions(self.laws):
             return
-        for seen, draws in zip(self.seen, drawn, strict=False):
+        for seen, draws in zip(self.seen, drawn, strict=True):
+            if not len(draws):
+                continue
             left = _KEPT - sum(map(len, seen))
             if left > 0:
                 seen.append(_first_numbers(draws, left))
-        for draws in drawn:
             first, near, far = _triples(len(draws))
             for name, values in _looked_at(draws):
                 score = self.equal.setdefault(name, Score(_EQUAL))

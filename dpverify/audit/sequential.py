@@ -222,8 +222,8 @@ class SequentialAttack:
             return
         watch, name = self._watched(track), track.pair.name
         won = refuted and any(bet.pair == name for bet in self.bets)
-        while won and track.seen < _wanted(watch, self.most) and perf_counter() < end:
-            self._draw(track, stream, max(_MORE, track.seen // 2))
+        while won and perf_counter() < end and (left := _wanted(watch, self.most) - track.seen) > 0:
+            self._draw(track, stream, min(left, max(_MORE, track.seen // 2)))
             watch = self._watched(track)
         past = [together(batches) for batches in track.past]
         refuse_constant(name, track.laws, past)

@@ -23,7 +23,9 @@ from dpverify.audit.confidence_regions import (
     share_for_parts,
     share_of,
 )
-from dpverify.audit.counting import divided
+from dpverify.audit.counting import divided, hits_of
+from dpverify.audit.independence import Watch
+from dpverify.audit.outputs.draws import together
 from dpverify.audit.studies import Study
 from dpverify.audit.subjects import target_of
 from dpverify.privacy import PureDP
@@ -70,6 +72,17 @@ def test_the_rarer_side_gets_more_and_no_draw_is_added() -> None:
     drawn = [sum(size for record, size in sizes[before:] if record == side) for side in (0.0, 1.0)]
     assert drawn == [main.draws, main.other_draws]
     assert sum(size for _, size in sizes) == 2 * TRIALS
+
+
+def test_what_looks_for_shared_noise_sees_each_side_by_itself() -> None:
+    """Batches of one side come with none of the other."""
+    target = target_of(lambda data, size: np.full(size, data[0]), True)
+    laws = target(PAIR.left), target(PAIR.right)
+    watch = hits_of(laws, [], divided(laws, (0,), (300, 5000), 0), Watch(laws)).watch
+    for side, size in enumerate((300, 5000)):
+        seen = together(watch.seen[side]).numbers
+        assert len(seen) == size
+        assert (seen == side).all()
 
 
 def test_batches_are_as_large_and_each_comes_in_its_part_of_the_whole() -> None:

@@ -159,7 +159,8 @@ def test_a_factory_stands_instead_of_a_subject(given: dict[str, Any]) -> None:
 def _watch(values: Any) -> Watch:
     law = CallableDraws(len, [])
     watch = Watch((law, law))
-    watch.take([encode(np.asarray(values, dtype=float))])
+    draws = encode(np.asarray(values, dtype=float))
+    watch.take([draws, draws.select(slice(0))])
     return watch
 
 
