@@ -28,8 +28,8 @@ class CovarianceEstimate(MatrixEstimate):
     to the error beside the second moments of all records, if these are normal, is such a matrix
     with ``cut`` and ``trace_cut`` in place of these; the deviations and the interval contain
     both. ``count``: the (noisy or public) number of records. ``location``: the center, shape
-    (d,); estimated if it was not public. ``beyond``: the (noisy) share of records outside the
-    ellipsoid that holds nine tenths of a normal law with this covariance, and
+    (d,), with ``location_deviation`` if it was estimated. ``beyond``: the (noisy) share of records
+    outside the ellipsoid that holds nine tenths of a normal law with this covariance, and
     ``beyond_deviation`` of its noise (None where it was not asked). ``certificate``: factors
     (low, high) with low * value <= covariance <= high * value, see ``GaussianCovariance``.
     """
@@ -82,8 +82,8 @@ class CovarianceEstimate(MatrixEstimate):
         """
         d = len(self.value)
         square = (d * (d + 1) / 2 - 1) * self.spread**2 + self.trace_spread**2
-        if self.location_deviation is not None:
-            one = self.location_deviation / np.linalg.norm(self.factor, axis=1)
+        if self.location_noise is not None:
+            one = self.location_noise / np.linalg.norm(self.factor, axis=1)
             square += 2 * d * float(np.median(one)) ** 2
         return math.sqrt(square / 8)
 

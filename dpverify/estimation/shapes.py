@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.clipping import finite
 from dpverify.privacy.numbers import Exact, Floats, whole
 
 
@@ -34,8 +35,10 @@ class MatrixEstimate(Result):
     ``value`` = factor factor^T. In the coordinates in which it is the identity, noise adds a
     symmetric matrix, with standard deviation ``spread`` on its diagonal and spread / sqrt(2)
     above it. ``count`` is the (noisy or public) number of records that count. ``location``: the
-    center of the law, shape (d,), with the standard deviation of its noise in each coordinate
-    where it was estimated (None where it is public).
+    center of the law, shape (d,). Where it was estimated ``location_noise`` is the standard
+    deviation of its noise in each coordinate, and ``location_cut`` that of what signs, clipping
+    and rounding add to its distance from the mean of all records, if these are normal;
+    ``location_deviation`` is of both. All three are None where the center is public.
     """
 
     value: Floats
@@ -43,15 +46,26 @@ class MatrixEstimate(Result):
     spread: float
     factor: Floats = field(repr=False)
     location: Floats = field(repr=False)
-    location_deviation: Floats | None = field(default=None, repr=False)
+    location_noise: Floats | None = field(default=None, repr=False)
+    location_cut: Floats | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         d = len(self.value)
-        own = (self.location, self.location_deviation)
+        own = (self.location, self.location_noise, self.location_cut)
         if self.value.shape != (d, d) or self.factor.shape != (d, d):
             raise ValueError(f"value or factor is no matrix of shape ({d}, {d}).")
         if any(one is not None and one.shape != (d,) for one in own):
             raise ValueError(f"location or its deviation is not of the shape ({d},).")
+
+    @property
+    def location_deviation(self) -> Floats | None:
+        """Standard deviation of noise, signs and clipping in each coordinate of ``location``, to
+        first order, for normal records, shape (d,); None where the center is public.
+        """
+        if self.location_noise is None or self.location_cut is None:
+            return self.location_noise
+        with np.errstate(over="ignore"):
+            return finite(np.hypot(self.location_noise, self.location_cut))
 
     @property
     def shape_deviation(self) -> Floats:

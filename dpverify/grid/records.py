@@ -4,13 +4,20 @@ What can decide an exception:
 - under nonfinite="replace" public facts alone: the type of the container, the dtype of an
   array, and of an array its dimensions and its columns. Every entry of a list or of an array of
   dtype object is private, and so are its type and its length: whatever is no row of finite real
-  numbers (None, pandas' NA and NaT, text, a complex number, a row of another length, what a
-  mask hides, an object whose conversion fails) is missing. No warning depends on a record
-  either. A dtype is public only if no record decides it: give a list, which is read record by
-  record, and not ``np.array(rows)``, whose dtype follows the oddest entry.
+  numbers (None, pandas' NA and NaT, text, a date or a time difference in any unit, a complex
+  number, a row of another length, what a mask hides, an object whose conversion fails) is
+  missing. No warning depends on a record either. A dtype is public only if no record decides it:
+  give a list, which is read record by record, and not ``np.array(rows)``, whose dtype follows the
+  oddest entry.
 - under nonfinite="refuse", in addition, each record: one that is missing is a caller error
 which names it.
 - where a domain has ``most_rows``, more rows than that.
+
+An entry may be an object with code of its own, which runs when it is converted. An ``Exception``
+that this code raises makes the entry missing. What Python keeps apart from these passes through:
+KeyboardInterrupt, SystemExit and all that stops a program, since it cannot be told from your own
+interrupt or time limit. So objects whose code stops the program, or never ends, are no records: an
+attacker who can put these into the data can do more than decide an exception.
 """
 
 from __future__ import annotations
@@ -204,6 +211,9 @@ def _cells(entry: Any, columns: int) -> Sequence[Any]:
     if isinstance(entry, (list, tuple)):
         return entry
     array = _foreign(np.asanyarray, entry)
+    if array is not None and array.dtype.kind in "Mm":
+        # Most units become dates of Python; others would become plain integers.
+        return list(array) if array.ndim == 1 else (array[()],)
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(object), np.nan)  # what a mask hides is missing
     if array is None or array.ndim > 1:
@@ -224,11 +234,17 @@ def _number(cell: Any) -> float:
     if not isinstance(cell, (Real, Decimal)) and _length(cell) is None:
         inside = _cells(cell, 1)  # the number of an array without dimensions
         cell = inside[0] if len(inside) == 1 else None
-    # A time difference of numpy calls itself an integer.
-    if not isinstance(cell, (Real, Decimal)) or isinstance(cell, np.timedelta64):
+    if not _is_number(cell):
         return np.nan
     number = _foreign(float, cell)
     return np.nan if number is None else number
+
+
+def _is_number(cell: Any) -> bool:
+    """Tell whether an entry is a real number. A time difference of numpy calls itself an
+    integer.
+    """
+    return isinstance(cell, (Real, Decimal)) and not isinstance(cell, np.timedelta64)
 
 
 def _foreign(convert: Callable[[Any], Any], value: Any) -> Any:
@@ -275,7 +291,7 @@ def _described(
         (length,) = lengths
         if length is not None or domain.columns > 1:
             return _wrong_shape("1 dimensions" if length is None else f"{length} columns", domain)
-    odd = [cell for cell in cells if not isinstance(cell, (Real, Decimal, type(None)))]
+    odd = [cell for cell in cells if cell is not None and not _is_number(cell)]
     if odd or not cells:
         kinds = [_KINDS[k] for kind, k in _TYPES.items() if odd and isinstance(odd[0], kind)]
         held = f"holds {(kinds or ['other things'])[0]}, not real numbers"
@@ -283,7 +299,7 @@ def _described(
     return ValueError(_NO_RECORD.format(number, "is not finite"))
 
 
-_TYPES = {str: "U", bytes: "S", complex: "c"}
+_TYPES = {str: "U", bytes: "S", complex: "c", np.datetime64: "M", np.timedelta64: "m"}
 NUMBERED = "Record "
 """The first word of a refusal that names a record by its number."""
 _NO_RECORD = (

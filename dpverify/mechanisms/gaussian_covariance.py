@@ -19,6 +19,7 @@ from dpverify.estimation.clipping import PerColumn, finite
 from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.covariance_parameters import contradictions
 from dpverify.estimation.covariances import CovarianceEstimate
+from dpverify.estimation.cutting import solved_excess
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.normal_fits import (
     Fit,
@@ -70,6 +71,7 @@ from dpverify.privacy import Adjacency
 from dpverify.privacy.numbers import Exact, Floats, exact, root_up, to_float
 
 SHAPE = "shape"
+_ROUNDED = 12**-0.5  # deviation of a rounding to whole numbers
 _EVEN = 16.0  # variances after rounds of signs are within this factor of their mean
 _ratio = rational(lambda value: value >= 1, " is below 1; give a bound on a ratio.", as_given=True)
 _SHARES = ("rounds_share", "scale_share", "check_share", "mean_share", "certify")
@@ -243,7 +245,6 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
             image = fit.factor * sphere.long * own.radius(sphere)
             factor = solved(sphere.row, self.columns(), image) * self._cells()[:, np.newaxis]
             factor = finite(factor)
-            location, deviation = self._location(sphere, factor, count)
             return CovarianceEstimate(
                 value=finite(factor @ factor.T),
                 count=count,
@@ -252,23 +253,34 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
                 cut=cut,
                 trace_cut=trace_cut,
                 factor=factor,
-                location=location,
-                location_deviation=deviation,
+                **self._location(transcript, sphere, factor, count),
                 beyond=(1 + float(beyond[0]) * sides) / 2,
                 beyond_deviation=sides / 2,
                 certificate=self._certificate(transcript, count),
             )
 
     def _location(
-        self, sphere: Sphere, factor: Floats, count: float
-    ) -> tuple[Floats, Floats | None]:
-        """Return the center, and the standard deviation of its noise where it was estimated."""
+        self, transcript: Transcripts, sphere: Sphere, factor: Floats, count: float
+    ) -> dict[str, Floats]:
+        """Return the center, and the standard deviations of its noise and of what signs, clipping
+        and rounding to whole cells add, where it was estimated.
+        """
         d, center = self.columns(), np.array(self.center)
         if self.scale is None:
-            return center, None
+            return {"location": center}
         moved = np.array(sphere.row[d * d :], np.float64) * self._cells()
-        noise = self._center_noise(sphere.octave, count)
-        return finite(center + moved), finite(np.linalg.norm(factor, axis=1) * noise)
+        lengths = np.linalg.norm(factor, axis=1)
+        now, earlier, cut = self._center_errors(sphere.octave, count)
+        if self.mean_share is None:
+            last = self.shape().location_noise(transcript.within(SHAPE), count)
+        else:
+            back = solved(sphere.row, d, np.eye(d) * sphere.long) * self._cells()[:, np.newaxis]
+            last = np.linalg.norm(back, axis=1) * now
+        return {
+            "location": finite(center + moved),
+            "location_noise": finite(np.hypot(last, lengths * earlier)),
+            "location_cut": finite(np.hypot(lengths * cut, self._cells() * _ROUNDED)),
+        }
 
     def _certificate(self, transcript: Transcripts, count: float) -> tuple[float, float] | None:
         """Bound the covariance relative to ``value``, by moments that are clipped where hardly
@@ -307,18 +319,20 @@ class GaussianCovariance(Mechanism[CovarianceEstimate | Concentrated]):
         """
         if self.scale is None or n < self.least():
             return 0.0 if self.scale is None else math.inf
-        return self._center_noise(octave_of(n), n) * math.sqrt(self.columns())
+        return math.hypot(*self._center_errors(octave_of(n), n)[:2]) * math.sqrt(self.columns())
 
-    def _center_noise(self, octave: int, count: float) -> float:
-        """Return the standard deviation of the center's noise in each direction, in deviations of
-        the records.
+    def _center_errors(self, octave: int, count: float) -> tuple[float, float, float]:
+        """Predict the standard deviations in each direction, in those of the records, of the
+        center's noise, of what is left of earlier noise, and of (center without noise - mean of all
+        records).
         """
         if self.mean_share is None:
-            return self.shape().spread(count) / math.sqrt(2)
-        own = self.whitened()
+            return self.shape().location_errors(count)
+        d, own = self.columns(), self.whitened()
         bound = own.mean_bound(octave)
         noise = to_float(own.side_noise(self.mean_share)) * math.sqrt(bound) / count
-        return noise / mean_response(self.columns(), bound)
+        excess = solved_excess(d, math.sqrt(bound), "clip")
+        return noise / mean_response(d, bound), 0.0, math.sqrt(excess / count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n for which n records, none at the center, abstain with probability at

@@ -69,8 +69,10 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
     ladder_multiplier: the noise multiplier of a first stage, in which pairs of records vote for a
     radius: ``radius`` times a power of two from 1/16 to 64, and ``radius`` itself unless another
     is plainly better; None uses ``radius`` as it is. With a ladder, a stated spread that is up to
-    ten times too small or too large costs accuracy, but no answer. A smaller radius is not taken
-    where plainly some pairs need a larger one, lest rare records far from the bulk be lost.
+    ten times too small or too large costs accuracy, but no answer. Without one, the stated spread
+    has to be an upper bound: if it is two or three times too small, nearly all releases abstain. A
+    smaller radius is not taken where plainly some pairs need a larger one, lest rare records far
+    from the bulk be lost.
     n_max: about how many records are expected, public; it decides how the budget is shared.
     tail: the largest probability of each of the rare events that make the claim's delta.
     Claim: approximate GDP, mu^2 = 1 / noise_multiplier^2 (+ 1 / ladder_multiplier^2), with one
@@ -145,7 +147,7 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         the radius, as in Theorem 3.1, in place of 1 / n_max for each pair. The radius is then 1.1
         to 1.5 times as large, and there is no ladder unless it is given.
         ladder_multiplier: by default a 20th of mu^2 or less is for the votes, and nothing where
-        n_max records are too few.
+        n_max records are too few. Then the proxy has to be an upper bound.
         """
         own_radius = "radius" in parameters
         if metric != "euclidean":

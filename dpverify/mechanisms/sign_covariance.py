@@ -19,6 +19,7 @@ from dpverify.estimation.column_grids import PublicCell, exponents_of
 from dpverify.estimation.handles import COUNT
 from dpverify.estimation.rationals import Rationals
 from dpverify.estimation.shapes import Concentrated, ShapeEstimate
+from dpverify.estimation.sign_locations import noise_of_location, sign_location
 from dpverify.estimation.sign_rounds import (
     RADIUS,
     floored_spectrum,
@@ -167,15 +168,23 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             return Abstained(
                 f"fewer than {self.least()} / 2 records have a sign, by the last released trace"
             )
-        row, _ = measured(released, 62, d)
         count = min(count, float(signs))  # records at the center have none
-        public = self.maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
-        noise = self._noise(last, count) * math.sqrt(2 * d)
-        values, vectors, spectrum = floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
+        public, values, vectors, spectrum = self._last(transcript, count)
         uneven = self._uneven(count, values, vectors, public)
         if uneven is not None:
             return uneven
-        return self._located(np.linalg.solve(public, vectors * np.sqrt(spectrum)), count)
+        factor = np.linalg.solve(public, vectors * np.sqrt(spectrum))
+        return self._located(factor, spectrum, count)
+
+    def _last(self, transcript: Transcripts, count: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the last round's map, and of its signs the eigenvalues, eigenvectors and
+        spectrum.
+        """
+        d, last = self.size(), self.rounds - 1
+        row, _ = measured(transcript[_name(last)], 62, d)
+        public = self.maps(last, transcript)[0][0].astype(np.float64).reshape(d, d)
+        noise = self._noise(last, count) * math.sqrt(2 * d)
+        return public, *floored_spectrum(tuple(row[0].tolist()), 62, d, noise / 2)
 
     def _uneven(
         self, count: float, values: Floats, vectors: Any, public: Floats
@@ -202,7 +211,7 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
             return Concentrated.of(shares, count, along / self._relative())
         return None
 
-    def _located(self, factor: Any, count: float) -> ShapeEstimate:
+    def _located(self, factor: Any, spectrum: Floats, count: float) -> ShapeEstimate:
         """Return the shape of this factor; with a scale, the factor is of
         [[V + l l^T, l], [l^T, 1]], and the result has the location l and the shape of V.
         """
@@ -210,18 +219,20 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
         center = np.array(self.center)
         relative = self._relative()[:, np.newaxis]
         if self.scale is None:
-            return _shape(relative * factor, count, spread, center, None)
+            return _shape(relative * factor, count, spread, center)
         # Rotate so that the last row is (g, 0, ...).
         turned = factor @ np.linalg.qr(factor[-1:].T, mode="complete")[0]
         offset, scatter = turned[:-1, 0] / turned[-1, 0], turned[:-1, 1:] / turned[-1, 0]
         with np.errstate(over="ignore"):
             unit = self.constant() * self._units()
-            deviation = np.linalg.norm(scatter, axis=1) * (spread / math.sqrt(2)) * unit
+            length = np.linalg.norm(scatter, axis=1) * unit
+            length /= math.sqrt(sign_location(self.columns()).scatter)
+            _, earlier, excess = self.location_errors(count)
+            noise = np.hypot(self._last_noise(factor, spectrum, count), length * earlier)
+            own = [np.minimum(one, LARGEST_FLOAT) for one in (noise, length * excess)]
             location = center + np.clip(offset * unit, -LARGEST_FLOAT, LARGEST_FLOAT)
         location = np.clip(location, -LARGEST_FLOAT, LARGEST_FLOAT)
-        return _shape(
-            relative * scatter, count, spread, location, np.minimum(deviation, LARGEST_FLOAT)
-        )
+        return _shape(relative * scatter, count, spread, location, *own)
 
     def expected_error(self, n: int) -> float:
         """Predict the error from noise alone, after enough rounds: the Frobenius norm of the
@@ -238,6 +249,28 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
     def spread(self, count: float) -> float:
         """Return the ``spread`` of a result for this many records."""
         return (self.size() + 2) * self._noise(self.rounds - 1, count)
+
+    def location_noise(self, transcript: Transcripts, count: float) -> Floats:
+        """Return the standard deviation of the last round's noise in a found center, shape (d,)."""
+        public, _, vectors, spectrum = self._last(transcript, count)
+        factor = np.linalg.lstsq(public, vectors * np.sqrt(spectrum), rcond=None)[0]
+        return self._last_noise(factor, spectrum, count)
+
+    def _last_noise(self, factor: Any, spectrum: Floats, count: float) -> Floats:
+        noise = noise_of_location(factor / np.sqrt(spectrum), spectrum)
+        noise *= self._noise(self.rounds - 1, count)
+        return np.asarray(noise * self.constant() * self._units())
+
+    def location_errors(self, count: float) -> tuple[float, float, float]:
+        """Predict the standard deviations of a found center in each direction, in those of normal
+        records: of the last round's noise, of what it leaves of that of earlier rounds, and of
+        (center without noise - mean of all records).
+        """
+        law, last = sign_location(self.columns()), self.rounds - 1
+        unit = math.sqrt(law.scatter / 2) * (self.size() + 2)
+        earlier = (law.left ** (last - t) * self._noise(t, count) for t in range(last))
+        now = unit * self._noise(last, count)
+        return now, unit * math.hypot(*earlier), math.sqrt(law.excess / count)
 
     def minimum_n(self, *, beta: Exact = "1e-3") -> int:
         """Return the least n for which n records, none at the center, abstain with probability at
@@ -391,11 +424,16 @@ class SignCovariance(Mechanism[ShapeEstimate | Concentrated]):
 
 
 def _shape(
-    factor: Any, count: float, spread: float, location: Floats, deviation: Floats | None
+    factor: Any,
+    count: float,
+    spread: float,
+    location: Floats,
+    noise: Floats | None = None,
+    cut: Floats | None = None,
 ) -> ShapeEstimate:
     """Scale the factor to a determinant of 1."""
     own = factor * math.exp(-np.linalg.slogdet(factor)[1] / len(factor))
-    return ShapeEstimate(own @ own.T, count, spread, own, location, deviation)
+    return ShapeEstimate(own @ own.T, count, spread, own, location, noise, location_cut=cut)
 
 
 def _power(exponent: int) -> Fraction:

@@ -29,13 +29,29 @@ _FIT = Source("OURS", "covariances from clipped moments", note="Newton's method"
 
 @lru_cache(maxsize=64)
 def length_within(d: int, share: Any) -> Any:
-    """Return the length that this share of standard normal records does not exceed."""
-    start = (
-        mp.mpf(d) * (1 - mp.mpf(2) / (9 * d)) ** 3
-        if share == mp.mpf("0.5")
-        else d + 1.8 * mp.sqrt(d)
-    )
-    return mp.sqrt(mp.findroot(lambda x: below(d, x) - share, start))
+    """Return the length that this share of standard normal records does not exceed, to the working
+    precision: by Newton's method for its square, and halves of a bracket where that leaves it.
+
+    The share is in (0, 1). Some bits more than asked for keep rounding from the last step.
+    """
+    close = mp.eps
+    with mp.extraprec(20):
+        half, low, high = mp.mpf(d) / 2, mp.mpf(0), mp.mpf(d)
+        while below(d, high) < share:
+            low, high = high, 2 * high
+        x = high if low else high * (1 - mp.mpf(2) / (9 * d)) ** 3
+        for _ in range(_ROUNDS):
+            gap = below(d, x) - share
+            low, high = (x, high) if gap < 0 else (low, x)
+            density = mp.exp((half - 1) * mp.log(x / 2) - x / 2 - mp.loggamma(half)) / 2
+            step = gap / density
+            if abs(step) <= x * close:
+                break
+            x = x - step if low < x - step < high else (low + high) / 2
+        else:
+            raise ValueError(f"no length has the share {share} in {d} dimensions")
+        root = mp.sqrt(x - step)
+    return +root
 
 
 @lru_cache(maxsize=256)

@@ -71,6 +71,11 @@ def own_moments(result: Any, data: Any) -> Any:
     return moments(result, data - data.mean(axis=0))
 
 
+def locations(result: Any, data: Any) -> Any:
+    """Divide the distances of the location from the mean of all records."""
+    return (result.location - data.mean(axis=0)) / result.location_deviation
+
+
 def normal_law(result: Any, data: Any) -> Any:
     """Divide the errors of mean and logarithm of the deviation by noise and sampling together."""
     mean = (result.value - 0.3) / math.hypot(result.spread, result.sampling)
@@ -170,7 +175,21 @@ def cases() -> Iterator[Case]:
         yield from _both(
             f"unknown covariance {n} x {d}", "UnknownCovarianceMean", n, d, d=d, n_max=n
         )
+    yield from centers()
     yield from columns()
+
+
+def centers() -> Iterator[Case]:
+    """List mechanisms that report a location beside a matrix, by its location."""
+    for n, d in ((2000, 2), (5000, 3), (20_000, 3), (20_000, 10)):
+        at = f"location {n} x {d}"
+        own: dict[str, Any] = {"cell": 2.0**-10, "ratios": locations}
+        searched = own | {"center": [0.0] * d, "scale": 1.0}
+        yield from _both(f"covariance, {at}", "GaussianCovariance", n, d, **searched)
+        shared = {**searched, "mean_share": 0.2}
+        yield from _both(f"covariance, mean_share, {at}", "GaussianCovariance", n, d, **shared)
+        yield from _both(f"shape, {at}", "SignCovariance", n, d, **searched)
+        yield from _both(f"normal law, {at}", "Gaussian", n, d, d=d, **own)
 
 
 def columns() -> Iterator[Case]:

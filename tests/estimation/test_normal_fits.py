@@ -3,10 +3,12 @@ off it is at most."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any, Literal
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -26,6 +28,8 @@ from dpverify.estimation.normal_fits import (
     sandwich,
 )
 from dpverify.families.clipped_moments import clipped_spectrum, masked_moments
+from spec.theory import normal_fits as spec
+from spec.theory.chi_square import below
 
 How = Literal["clip", "mask"]
 _FINE = 40
@@ -125,6 +129,17 @@ def test_mean_bounds_are_nearly_the_best() -> None:
 
     best = best_mean_bound(d, n, mu, 2)
     assert error(best) <= 1.02 * min(error(d * 2 ** (k / 16)) for k in range(-40, 90))
+
+
+@pytest.mark.parametrize("digits", [15, 25, 50])
+def test_lengths_of_the_spec_have_all_their_digits(digits: int) -> None:
+    """Also of rare shares, on either side: the share is right to all digits but three."""
+    shares = ("0.5", "0.9", "1e-9", "0.05", "0.999999")
+    for d, share in itertools.product((1, 2, 3, 10, 100, 1024), map(mp.mpf, shares)):
+        with mp.workdps(digits):
+            length = spec.length_within(d, share)
+        with mp.workdps(digits + 20):
+            assert abs(below(d, length**2) / share - 1) < mp.mpf(10) ** (3 - digits)
 
 
 def test_lengths_are_quantiles_and_their_bounds() -> None:

@@ -129,6 +129,17 @@ NUMBERS: dict[str, tuple[Any, float]] = {
     "underflow": (np.longdouble("1e-4000"), 0.0),
     "tiny fraction": (Fraction(1, 10**400), 0.0),
 }
+NS = np.datetime64("2020-01-01", "ns")
+
+
+def objects(entries: list[Any]) -> Any:
+    """Return an array of dtype object that holds just these."""
+    array = np.empty(len(entries), object)
+    for i, entry in enumerate(entries):
+        array[i] = entry
+    return array
+
+
 MISSING: dict[str, Any] = {
     "None": None,
     "NA": NotAvailable(),
@@ -138,6 +149,18 @@ MISSING: dict[str, Any] = {
     "a date": np.datetime64("2020-01-01"),
     "a time difference": np.timedelta64(3, "s"),
     "a bare time difference": np.timedelta64(3),
+    # numpy makes integers of these where it lists an array, and dates of Python of others
+    "a date in ns": NS,
+    "a far day": np.datetime64(10**9, "D"),
+    "a time difference in ns": np.array(np.timedelta64(1, "ns")),
+    "a row with a date in ns": (NS,),
+    "a row of dates": np.array([NS]),
+    "a row of time differences": np.array([3], "m8[ns]"),
+    "an object's date": objects([NS]),
+    "dates behind": Arrayed(np.array([NS])),
+    "masked date": masked([NS], [False]),
+    "masked hidden date": masked([NS], [True]),
+    "masked time difference": masked([np.timedelta64(1, "ns")], [False]),
     "decimal nan": Decimal("NaN"),
     "signaling nan": Decimal("sNaN"),
     "huge decimal": Decimal("1e400"),
@@ -176,14 +199,6 @@ MISSING: dict[str, Any] = {
     "type": float,
     "structured": np.zeros(1, [("a", float)])[0],
 }
-
-
-def objects(entries: list[Any]) -> Any:
-    """Return an array of dtype object that holds just these."""
-    array = np.empty(len(entries), object)
-    for i, entry in enumerate(entries):
-        array[i] = entry
-    return array
 
 
 CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
@@ -306,6 +321,12 @@ def uncovered(data: Any, domain: Domain) -> Any:
     return ingest([e.data if isinstance(e, np.ma.MaskedArray) else e for e in data], domain)
 
 
+def listed(data: Any, domain: Domain) -> Any:
+    """Planted: what numpy lists is what an array holds."""
+    made = [np.asanyarray(e).tolist() if hasattr(e, "dtype") else e for e in data]
+    return ingest(made, domain)
+
+
 PLANTED: list[tuple[Ingest, list[str]]] = [
     (at_once, ["None", "NA", "NaT", "a date", "signaling nan", "complex", "text", "bytes",
         "long row",
@@ -313,6 +334,8 @@ PLANTED: list[tuple[Ingest, list[str]]] = [
     (one_by_one, ["None", "NA", "signaling nan", "complex", "text", "masked", "huge int",
         "no number"]),
     (uncovered, ["masked row", "masked integer"]),
+    (listed, ["a date in ns", "a far day", "a time difference in ns", "a row of dates",
+        "a row of time differences", "masked date"]),
 ]  # fmt: skip
 
 
@@ -340,6 +363,31 @@ def test_masked_containers_are_refused_by_type_alone(data: Any) -> None:
 def test_a_container_that_raises_is_refused_without_what_it_said() -> None:
     refusal, _, _ = shown(ingest, Arrayed(ValueError("a record")))
     assert refusal == "TypeError: A Arrayed does not become an array; give a float64 array."
+
+
+class Stopped(BaseException):
+    """What a time limit raises, for example."""
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, Stopped])
+@pytest.mark.parametrize("nonfinite", ["replace", "refuse"])
+def test_what_stops_the_program_passes_through(stop: type[BaseException], nonfinite: Any) -> None:
+    """Your own interrupt comes from whatever code is running, which may be a record's."""
+
+    class Number(Raising):
+        def __float__(self) -> float:
+            raise stop
+
+    with pytest.raises(stop):
+        ingest([1.0, Number()], Domain(columns=1, nonfinite=nonfinite, replacement=PLACE))
+
+
+@pytest.mark.parametrize(("odd", "held"), [(NS, "dates"), (np.timedelta64(1), "time differences")])
+def test_dates_are_refused_as_such(odd: Any, held: str) -> None:
+    entries: list[Any] = [odd, (odd,), np.array([odd])]
+    for entry in entries:
+        with pytest.raises(TypeError, match=f"Record 1 holds {held}, not real numbers"):
+            ingest([1.0, entry], Domain(columns=1))
 
 
 @pytest.mark.parametrize("name", MISSING)

@@ -18,6 +18,7 @@ from dpverify import (
     GaussianMean,
     RobustMean,
     SeededBits,
+    SignCovariance,
     VarianceAwareMean,
 )
 
@@ -39,6 +40,11 @@ def of_mean(result: Any, data: Any) -> Any:
 def of_covariance(result: Any, data: Any) -> Any:
     """Divide the errors of the variances, about the known center, by the reported deviations."""
     return np.diag((result.value - data.T @ data / len(data)) / result.standard_deviation)
+
+
+def of_location(result: Any, data: Any) -> Any:
+    """Divide the distances of the location from the mean of all records."""
+    return (result.location - data.mean(axis=0)) / result.location_deviation
 
 
 def normal(run: int, n: int) -> Any:
@@ -63,6 +69,7 @@ ZERO, ONE = [0.0] * D, [1.0] * D
 ROBUST: dict[str, Any] = {"deviations": ONE, "n_max": 1500, "tail": "1e-7"}
 KNOWN: dict[str, Any] = {"center": ZERO, "deviations": ONE}
 WHITENED: dict[str, Any] = {"center": ZERO, "covariance": np.eye(D).tolist(), "outside": "mask"}
+SEARCHED: dict[str, Any] = {"center": [0.3] * D, "scale": 1, "cell": 2**-10}
 Case = tuple[Any, int, Callable[[int, int], Any], Callable[[Any, Any], Any]]
 CASES: dict[str, Case] = {
     "robust, a ball": (
@@ -124,10 +131,41 @@ CASES: dict[str, Case] = {
         normal,
         of_covariance,
     ),
+    "location, by signs": (
+        made(GaussianCovariance, adjacency=ADD, noise_multiplier=1, **SEARCHED),
+        2000,
+        normal,
+        of_location,
+    ),
+    "location, clipped": (
+        made(
+            GaussianCovariance,
+            adjacency=REPLACE,
+            noise_multiplier=1,
+            mean_share="1/5",
+            **SEARCHED,
+        ),
+        2000,
+        normal,
+        of_location,
+    ),
+    "location of a shape": (
+        made(SignCovariance, adjacency=REPLACE, noise_multiplier=1, **SEARCHED),
+        2000,
+        normal,
+        of_location,
+    ),
 }
 
 
-PLAIN = ("robust, a ball", "robust, drawn in", "robust, a slab", "variance-aware")
+PLAIN = (
+    "robust, a ball",
+    "robust, drawn in",
+    "robust, a slab",
+    "variance-aware",
+    "location, by signs",
+    "location of a shape",
+)
 """Where clipping and cuts add more than noise; the other mechanisms choose a ball for which they
 do not."""
 
@@ -145,7 +183,9 @@ def test_deviations_cover_clipping_and_cuts(case: str) -> None:
         data = draw(run, n)
         one = mechanism.release(data, SeededBits(run))
         assert not isinstance(one, Abstained)
-        none = {"cut": 0.0} | ({"trace_cut": 0.0} if hasattr(one, "trace_cut") else {})
+        none: dict[str, Any] = {name: 0.0 for name in ("cut", "trace_cut") if hasattr(one, name)}
+        if hasattr(one, "location_cut"):
+            none["location_cut"] = np.zeros(D)
         scores.append(ratios(one, data))
         without.append(ratios(replace(one, **none), data))
     number = DATASETS * D

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dpverify import Adjacency, Concentrated, SeededBits, ShapeEstimate, result_from
 from spec import sign_covariance as spec
@@ -57,7 +56,6 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
     mechanism = shape(d, scale=1e6, noise_multiplier=mu, cell=2**-6)
     quiet = shape(d, scale=1e6, noise_multiplier=mu / 1000, cell=2**-6, at_least=1)
     errors, squares = [], 0.0
-    scatter = _scatter()
     for seed in range(1):
         data, root = law_of(d, n, seed)
         exact = quiet.release(data + 1e6, SeededBits(seed))
@@ -68,22 +66,9 @@ def test_an_unknown_center_is_found_with_the_shape() -> None:
             assert isinstance(estimate, ShapeEstimate)
             errors.append(apart(estimate, root))
             off = np.linalg.solve(root, estimate.location - exact.location)
-            deviation = estimate.spread / math.sqrt(2) * scatter
-            squares += float((off**2).sum()) / deviation**2
+            squares += float((off**2).sum()) / sum(v**2 for v in mechanism.location_errors(n)[:2])
     assert np.median(errors) < 0.13
     assert 0.25 < squares / 40 < 2.5
-
-
-def _scatter() -> float:
-    """Find the scale of the Cauchy scatter of normal records: E (d + 1) r^2 / (s^2 + r^2) = d,
-    in d = 5."""
-    lengths = stats.chi2(5).rvs(40_000, random_state=0)
-    low, high = 0.01, 10.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        value = float(np.mean(6 * lengths / (middle**2 + lengths)))
-        low, high = (middle, high) if value > 5 else (low, middle)
-    return low
 
 
 def test_intervals_hold_for_what_there_is_without_noise() -> None:

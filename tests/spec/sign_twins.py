@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 from spec import sign_covariance
-from spec.theory import sign_readings, signs
+from spec.theory import sign_locations, sign_readings, signs
 from tests.grid.test_outer_products import TWINS as MOMENTS
 
 
@@ -39,6 +39,17 @@ def _by_squares(public: Any, row: Any, precision: int, floor: Any) -> Any:
     return tuple(int(v) for v in (least / root[0] * 2**16, 0, 0, least / root[1] * 2**16))
 
 
+def _located(**changes: Callable[..., Any]) -> Any:
+    """Return the law of the location with some numbers changed."""
+
+    def twin(d: int) -> Any:
+        own = sign_locations.sign_location(d)
+        new = {name: change(d, getattr(own, name)) for name, change in changes.items()}
+        return own._replace(**new)
+
+    return twin
+
+
 TWINS: dict[str, dict[str, Any]] = {
     **MOMENTS,
     "theory.signs:obligation_sphere_spectrum": {
@@ -55,6 +66,13 @@ TWINS: dict[str, dict[str, Any]] = {
         "too long": _without_floor_bits,
         "the wrong way round": _transposed,
         "by shares": _by_squares,
+    },
+    "theory.sign_locations:obligation_sign_location": {
+        "scatter of the records": _located(scatter=lambda d, own: mp.mpf(1)),
+        "of the location alone": _located(excess=lambda d, own: own + 1),
+        "efficient": _located(excess=lambda d, own: mp.mpf(0)),
+        "nothing left": _located(left=lambda d, own: mp.mpf(0)),
+        "one dimension less": lambda d: sign_locations.sign_location(d - 1),
     },
     "sign_covariance:obligation_loss": {
         "a little less": Fraction(999, 1000),
