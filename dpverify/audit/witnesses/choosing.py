@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import share_of
@@ -275,7 +275,7 @@ def _gains_by_division(
     if best[1 - side].promise < best[side].promise - _TIED * error:
         return True
     less = 1 - (own + other) / math.hypot(own, other) / math.sqrt(2)
-    return -float(ndtri(task.alpha)) * less > _BETTER_OF_TWO
+    return -float(scipy.special.ndtri(task.alpha)) * less > _BETTER_OF_TWO
 
 
 def _witness(candidate: Candidate, sign: int, chosen: Chosen, handicap: float) -> Witness:
