@@ -371,7 +371,7 @@ class FixedAttack:
         if study.sizes[0] == study.sizes[1]:
             chunks = in_chunks(study.laws, address, study.draws, _CERTIFYING)
         else:
-            chunks = divided(study.laws, address, study.sizes, _CERTIFYING)
+            chunks = divided(study.laws, address, study.division, _CERTIFYING)
         seen = hits_of(study.laws, witnesses, chunks, study.watch.copied())
         name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from dpverify.randomness import SeededBits
 EITHER_SIDE = 2
 """Number that stands in place of a side for guesses at both."""
 _CHUNK = 1 << 22  # numbers drawn at a time
+_LARGEST_BATCH = 10_000  # before it is known how wide outputs are
 _BATCHES = 16  # batches of a function that gives many outputs at once, compared with each other
 
 
@@ -97,7 +97,7 @@ def in_chunks(
     """
     batches = _BATCHES if isinstance(laws[0], CallableDraws) and laws[0].vectorized else 1
     most = max(1, -(-size // batches))
-    done, part, chunk = 0, 0, min(most, 10_000)
+    done, part, chunk = 0, 0, min(most, _LARGEST_BATCH)
     while done < size:
         chunk = min(chunk, size - done)
         addresses = [(*address, side, phase, part) for side in (0, 1)]
@@ -107,32 +107,50 @@ def in_chunks(
         chunk = min(most, _largest(drawn))
 
 
-def divided(
-    laws: tuple[AuditedLaw, AuditedLaw],
-    address: tuple[int, ...],
-    sizes: tuple[int, int],
-    phase: int,
-) -> Iterator[list[Draws]]:
-    """Yield batches of one side at a time, with no draws of the other, until these sizes are
-    reached.
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Draws of both sides in equal batches: in each group one of the side that gets fewer.
 
-    Batches of both sides are as large, so that size does not tell the side, and each comes at a
-    random time of its own part of the whole, so that a drift with the calls hardly does.
+    fewer: that side. parts: batches of a group. groups: how many. size: draws of a batch.
     """
-    rng, done = np.random.default_rng((*address, phase)), [0, 0]
-    most = max(1, -(-sum(sizes) // (4 * _BATCHES)))
-    part, chunk = 0, min(most, 10_000)
-    times = [rng.random() * chunk / size for size in sizes]
-    while min(times) < math.inf:
-        side = int(times[1] < times[0])
-        size = min(chunk, sizes[side] - done[side])
-        one = laws[side].draw(SeededBits(*address, side, phase, part), size)
-        none = one.select(slice(0))
-        yield [none, one] if side else [one, none]
-        part, chunk = part + 1, min(most, _largest([one]))
-        done[side] += size
-        ahead = done[side] + rng.random() * chunk
-        times[side] = ahead / sizes[side] if done[side] < sizes[side] else math.inf
+
+    fewer: int
+    parts: int
+    groups: int
+    size: int
+
+    @classmethod
+    def of(cls, draws: int, own: float, side: int) -> Division:
+        """Divide so many draws, or a few less, if this part of them is best for one side."""
+        parts = max(round(1 / min(own, 1 - own)), 2)
+        groups = max(round(4 * _BATCHES / parts), -(-draws // (parts * _LARGEST_BATCH)))
+        return cls(side if own < 0.5 else 1 - side, parts, groups, draws // (parts * groups))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Draws of either side."""
+        few, all_draws = self.groups * self.size, self.groups * self.size * self.parts
+        return (all_draws - few, few) if self.fewer else (few, all_draws - few)
+
+
+def divided(
+    laws: tuple[AuditedLaw, AuditedLaw], address: tuple[int, ...], division: Division, phase: int
+) -> Iterator[list[Draws]]:
+    """Yield batches of one side at a time, with no draws of the other.
+
+    All are as large, so that size does not tell the side, and neither does the place of an output
+    in its batch. Which batch of a group is that of the side with fewer is random, so at every time
+    a side has its part of the whole, whatever drifts with the calls.
+    """
+    rng = np.random.default_rng((*address, phase))
+    for group in range(division.groups):
+        chosen = rng.integers(division.parts)
+        for k in range(division.parts):
+            side = division.fewer if k == chosen else 1 - division.fewer
+            bits = SeededBits(*address, side, phase, group * division.parts + k)
+            one = laws[side].draw(bits, division.size)
+            none = one.select(slice(0))
+            yield [none, one] if side else [one, none]
 
 
 def _largest(drawn: Sequence[Draws]) -> int:

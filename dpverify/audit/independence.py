@@ -43,6 +43,7 @@ from dpverify.audit.outputs.laws import (
 )
 from dpverify.audit.stateless import remembers_nothing
 from dpverify.audit.witnesses.events import first_prints
+from dpverify.privacy.numbers import Floats
 
 NEVER = 1e-12
 """The probability of a false alarm of each test."""
@@ -235,12 +236,15 @@ def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
     """Raise InvalidRun where an event is common in some batches and rare in others, as if
     outputs shared a draw.
 
-    A chi-square test at level 1e-12, where at least 5 hits and 5 others are expected in each batch.
+    A chi-square test at level 1e-12. Batches one after the other are taken together until at least
+    5 hits and 5 others are expected.
     """
     share = hits.sum() / sizes.sum()
-    expected = sizes * share
-    if len(sizes) < 2 or min(expected.min(), (sizes - expected).min()) < _EXPECTED:
+    starts = _starts(sizes * min(share, 1 - share))
+    if len(starts) < 2:
         return
+    hits, sizes = np.add.reduceat(hits, starts), np.add.reduceat(sizes, starts)
+    expected = sizes * share
     misfit = float(((hits - expected) ** 2 / (expected * (1 - share))).sum())
     if scipy.special.chdtrc(len(sizes) - 1, misfit) < NEVER:
         raise InvalidRun(
@@ -249,6 +253,18 @@ def require_even_batches(hits: Counts, sizes: Counts, event: str) -> None:
             "they are not independent, and nothing can be certified. Give each output noise of "
             "its own, or audit f(dataset)."
         )
+
+
+def _starts(expected: Floats) -> list[int]:
+    """Return where groups of batches start, so that enough is expected in each; what is left at
+    the end belongs to the last.
+    """
+    starts, seen = [0], 0.0
+    for k, one in enumerate(expected):
+        if seen >= _EXPECTED:
+            starts, seen = [*starts, k], 0.0
+        seen += float(one)
+    return starts if seen >= _EXPECTED else starts[:-1]
 
 
 def _triples(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:

@@ -36,9 +36,10 @@ class AuditResult(Asked):
     certificates: at least one a pair and direction, and those of the curve; all hold together
     with probability 1 - alpha.
     bets: for a sequential audit, how the evidence was gathered; empty otherwise.
-    trials: draws per side and pair, at most so many where the audit was sequential, four times
-    as many as asked for where a fault needed more. draws: all calls on the subject itself, but for
-    those that look at the bits of rounded outputs: their remark has the number.
+    trials: draws per side and pair, of a function of a size on average; at most so many where the
+    audit was sequential, four times as many as asked for where a fault needed more. draws: all
+    calls on the subject itself, but for those that look at the bits of rounded outputs: their
+    remark has the number.
     pairs: the neighbors that were compared; they take no part in comparisons of results.
     subject: the name of what was audited. remarks: what a reader should know about the claim or
     the run.
@@ -123,7 +124,8 @@ class AuditResult(Asked):
             *(f"unsettled  {line}" for line in self.unsettled_lines),
             *self._faults(),
             *(f"remark     {remark}" for remark in self.remarks),
-            f"seed       {self.seed}, {self.draws} draws of at most {self.trials} a side and pair",
+            f"seed       {self.seed}, {self.draws} draws, at most {self.trials} a side and pair on "
+            "average",
         ]
         return "\n".join(lines)
 

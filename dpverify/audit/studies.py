@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from dpverify.audit.certificates import Aim, Earlier
 from dpverify.audit.confidence_regions import share_for_parts
-from dpverify.audit.counting import EITHER_SIDE, Seen
+from dpverify.audit.counting import EITHER_SIDE, Division, Seen
 from dpverify.audit.independence import Watch
 from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.witnesses.choosing import Options, Witness
@@ -103,12 +103,16 @@ class Study:
     before: Before | None = None
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """Numbers of draws of either side that certify, fixed before they are drawn."""
+    def division(self) -> Division:
+        """Division of the draws that certify between the sides, fixed before they are drawn."""
         side = max((0, 1), key=self.hope)
-        own = round(2 * self.draws * self.witnesses[side].aim.own)
-        other = 2 * self.draws - own
-        return (other, own) if side else (own, other)
+        return Division.of(2 * self.draws, self.witnesses[side].aim.own, side)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of draws of either side that certify."""
+        division = self.division
+        return (self.draws, self.draws) if division.parts == 2 else division.sizes
 
     def aim_of(self, shot: Shot) -> Aim:
         """Return what the event of a shot is to show, with the share for these sizes."""

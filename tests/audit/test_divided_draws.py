@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -23,7 +24,7 @@ from dpverify.audit.confidence_regions import (
     share_for_parts,
     share_of,
 )
-from dpverify.audit.counting import divided, hits_of
+from dpverify.audit.counting import Division, divided, hits_of
 from dpverify.audit.independence import Watch
 from dpverify.audit.outputs.draws import together
 from dpverify.audit.studies import Study
@@ -68,41 +69,65 @@ def test_the_rarer_side_gets_more_and_no_draw_is_added() -> None:
     assert main.direction == "left over right"
     assert main.refuted
     assert main.draws / (2 * study.draws) == pytest.approx(part, abs=0.02)
-    assert main.draws + main.other_draws == 2 * study.draws
+    assert 0 <= 2 * study.draws - (main.draws + main.other_draws) < 64
     drawn = [sum(size for record, size in sizes[before:] if record == side) for side in (0.0, 1.0)]
     assert drawn == [main.draws, main.other_draws]
-    assert sum(size for _, size in sizes) == 2 * TRIALS
+    assert 0 <= 2 * TRIALS - sum(size for _, size in sizes) < 64
 
 
 def test_what_looks_for_shared_noise_sees_each_side_by_itself() -> None:
     """Batches of one side come with none of the other."""
     target = target_of(lambda data, size: np.full(size, data[0]), True)
-    laws = target(PAIR.left), target(PAIR.right)
-    watch = hits_of(laws, [], divided(laws, (0,), (300, 5000), 0), Watch(laws)).watch
-    for side, size in enumerate((300, 5000)):
+    laws = tuple_of(target)
+    division = Division.of(5300, 1 / 8, 0)
+    watch = hits_of(laws, [], divided(laws, (0,), division, 0), Watch(laws)).watch
+    for side, size in enumerate((656, 4592)):
         seen = together(watch.seen[side]).numbers
         assert len(seen) == size
         assert (seen == side).all()
 
 
-def test_batches_are_as_large_and_each_comes_in_its_part_of_the_whole() -> None:
-    """Exact: of 64 batches the k-th of either side comes when k - 1 to k of its parts are over, but
-    for one batch; and another seed orders them otherwise."""
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("own", [1 / 8, 0.3, 0.81])
+def test_neither_size_nor_time_of_a_batch_tells_the_side(own: float, side: int) -> None:
+    """Exact: all batches are as large, and each group has one batch of the side with fewer; another
+    seed puts it elsewhere. The first batch is that side's as often as its part says (100 seeds,
+    five standard deviations)."""
     sizes: list[tuple[float, int]] = []
     study, orders = study_of(rare_on_one_side(0, sizes)), []
-    for seed in (0, 1):
+    division = Division.of(80_000, own, side)
+    assert division.sizes[side] / sum(division.sizes) == pytest.approx(own, abs=0.05)
+    assert 0 <= 80_000 - sum(division.sizes) < 64 + division.parts
+    for seed in range(100):
         sizes.clear()
-        batches = list(divided(study.laws, (seed, 0, 0), (16_000, 64_000), 2))
-        assert {size for _, size in sizes} == {1250, 16_000 % 1250, 64_000 % 1250} - {0}
-        assert [sum(len(batch[at]) for batch in batches) for at in (0, 1)] == [16_000, 64_000]
-        order = [record for record, _ in sizes]
-        for side, parts in ((0.0, 16_000 / 1250), (1.0, 64_000 / 1250)):
-            places = np.flatnonzero(np.array(order) == side) / len(order)
-            whole = np.arange(len(places)) / parts
-            assert (places > whole - 3 / len(order)).all()
-            assert (places < whole + 1 / parts + 3 / len(order)).all()
+        one = replace(division, size=1) if seed else division
+        batches = list(divided(study.laws, (seed, 0, 0), one, 2))
+        assert {size for _, size in sizes} == {one.size}
+        assert tuple(sum(len(batch[at]) for batch in batches) for at in (0, 1)) == one.sizes
+        order = np.array([record for record, _ in sizes]) == division.fewer
+        assert (order.reshape(-1, division.parts).sum(axis=1) == 1).all()
         orders.append(order)
-    assert orders[0] != orders[1]
+    part, first = 1 / division.parts, np.mean([order[0] for order in orders])
+    assert abs(first - part) < 5 * math.sqrt(part * (1 - part) / 100)
+
+
+def test_what_starts_every_call_is_as_common_on_both_sides() -> None:
+    """Exact: outputs that are 1 only among the first 110 of a call are it as often on both
+    sides."""
+
+    def starting(data: Any, size: int) -> Any:
+        return (np.arange(size) < 110).astype(float)
+
+    laws = tuple_of(target_of(starting, True))
+    for own in (0.13, 0.141, 0.3, 0.6, 0.85):
+        division = Division.of(150_000, own, 0)
+        batches = divided(laws, (0,), division, 0)
+        ones = np.sum([[side.numbers.sum() for side in batch] for batch in batches], axis=0)
+        assert ones[0] * division.sizes[1] == ones[1] * division.sizes[0] > 0
+
+
+def tuple_of(target: Any) -> Any:
+    return target(PAIR.left), target(PAIR.right)
 
 
 def test_single_calls_and_planted_faults_get_equal_draws() -> None:

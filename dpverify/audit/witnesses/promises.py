@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from dpverify.audit.certificates import Point
-from dpverify.audit.confidence_regions import Counts
+from dpverify.audit.confidence_regions import LEAST_PART, Counts
 from dpverify.privacy.numbers import Floats
 
 POWER = 1.3  # choose for a refutation that nine runs of ten would repeat
@@ -25,6 +25,7 @@ _PLAINLY = 3.5  # standard errors, counted so that few hits have theirs: more is
 _COMMON = 150  # hits; there are so many rarer events that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # in epsilon, when promises are compared
 _HOPED = 0.02  # share of a bound that is expected and not promised, when promises are compared
+_PARTS = LEAST_PART, 1 - LEAST_PART
 _BEYOND = 300.0
 TINY = 1e-12
 
@@ -103,9 +104,12 @@ def above_claimed(
 
 def _divided(own: Floats, other: Floats) -> Floats:
     """Return the error of both sides together where their draws are divided in proportion to
-    these errors for equal draws; with equal draws it is the root of the sum of squares.
+    these errors for equal draws, as far as either side may have fewer; with equal draws it is the
+    root of the sum of squares.
     """
-    return (own + other) / math.sqrt(2)
+    there = np.isfinite(own + other) & (own + other > 0)
+    part = np.clip(np.divide(own, own + other, where=there, out=np.full_like(own, 0.5)), *_PARTS)
+    return np.where(there, np.sqrt((own**2 / part + other**2 / (1 - part)) / 2), own + other)
 
 
 def signed_root(hits: Floats, other: Counts | Floats, ratio: float, epsilon: float) -> Floats:
