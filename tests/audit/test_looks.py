@@ -63,7 +63,7 @@ def test_an_evident_event_needs_no_draws_that_choose(
     certificates = fixed.certify(0, study, fixed.shots([study])[0])
     assert (study.draws == TRIALS - LEARNING) == evident
     assert study.draws <= TRIALS - LEARNING - CHOOSING or evident
-    assert sum(sizes) == 2 * TRIALS
+    assert 0 <= 2 * TRIALS - sum(sizes) < 64  # batches are as large
     assert any(one.refuted for one in certificates) == (own == 0.5 and not other)
 
 
