@@ -69,7 +69,7 @@ class RobustRounds(RobustRegions):
         shared = {part.name: getattr(whole, part.name) for part in fields(whole)}
         stages = self._last_place().reads
         names = self._round_names()[:round_]
-        across = Released((*stages, *names), lambda batch: self._slices(batch, round_))
+        across = Released((*stages, *names), _SlicesOf(self, round_))
         return SliceSum(**shared, across=across, lengths=Released(stages, self._lengths))
 
     # --- rounds -----------------------------------------------------------------------------------
@@ -175,3 +175,15 @@ class RobustRounds(RobustRegions):
         names = self._round_names() if self.rounds > 1 else [SUM_AND_COUNT]
         each = [[bounded_float(v) for v in transcript.numbers(name)[:d]] for name in names]
         return [math.fsum(values) / len(names) / 2.0**40 for values in zip(*each, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _SlicesOf:
+    """Slices of one round, from a batch; equal for the same round of an equal mechanism."""
+
+    mechanism: RobustRounds
+    round_: int
+
+    def __call__(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return directions and edges."""
+        return self.mechanism._slices(batch, self.round_)

@@ -3,6 +3,7 @@ fit that sharpens it."""
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -66,6 +67,13 @@ def test_rounds_are_taken_where_they_are_asked_for() -> None:
     assert (_made().rounds, _made(rounds=2).rounds, _made(rounds=2).inner) == (1, 2, 10)
     assert _made(rounds=3).claim.guarantee == ApproxDP(1, "1e-6")
     assert len(_made(rounds=3).shares) == len(_made().shares) + 1
+
+
+def test_rounds_are_pickled_and_their_plans_are_equal() -> None:
+    made = robust(inner=2, rounds=3, shares=(Fraction(1, 5),) * 5)
+    assert made.plan() == made.plan()
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert len(pickle.loads(pickle.dumps(made.plan()))) == len(made.plan())
 
 
 @pytest.mark.parametrize("own", [{"rounds": 2}, {"rounds": 0}, {"rounds": 9, "inner": 2}])
