@@ -186,6 +186,7 @@ class RobustMean(RobustRounds):
         d = len(numbers_of(parameters["deviations"], "deviations"))
         looks = {name: parameters.get(name) for name in ("directions", "inner")}
         check_looks(d, **looks)
+        rounds = whole_from(1, most=MOST_ROUNDS)(parameters.get("rounds", 1), "rounds")
         as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
         parameters.setdefault("radius", math.sqrt(2 * scipy.special.chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault(
@@ -229,7 +230,7 @@ class RobustMean(RobustRounds):
                 adjacency=adjacency,
                 **looks,
                 votes=parameters.get("votes"),
-                rounds=parameters.get("rounds", 1),
+                rounds=rounds,
                 record_radius=trial.record_radius if as_normal else None,
             )
             parameters = {**chosen, "drawn": parameters.get("drawn", chosen["drawn"])} | {

@@ -82,6 +82,16 @@ def test_rounds_without_inner_moments_or_too_many_are_refused(own: dict[str, Any
         robust(**own)
 
 
+@pytest.mark.parametrize("rounds", ["4", None, [4], 0])
+def test_rounds_that_are_no_number_are_refused_alike(rounds: Any) -> None:
+    messages = []
+    for make in (_made, robust):
+        with pytest.raises((TypeError, ValueError), match="give an integer") as refused:
+            make(rounds=rounds)
+        messages.append(str(refused.value))
+    assert messages[0] == messages[1]
+
+
 @pytest.mark.parametrize("radius", [1e308, 1.0, 1e-200])
 def test_radii_at_the_ends_of_the_floats_give_a_number(radius: float) -> None:
     own: dict[str, Any] = {"radius": radius, "record_radius": radius, "inner": 2, "rounds": 2}
