@@ -32,6 +32,7 @@ from dpverify.privacy.numbers import to_float
 
 _LENGTH = 1 << DIRECTION_BITS
 _MOST_READ = 1e30  # of noise, in what is read of a round
+_MOST_NOISE = 1e100  # of a round, in deviations: squares of what is read are finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,8 @@ class RobustRounds(RobustRegions):
         places = next_edges(fitted, axes[rows] / _LENGTH)
         with np.errstate(over="ignore"):
             cells = np.ldexp(places * _LENGTH, -self._nearness().exponent)
-        edges[rows, 0] = np.rint(np.clip(cells, -float(FARTHEST), float(FARTHEST))).astype(np.int64)
+        shown = np.clip(np.nan_to_num(cells), -float(FARTHEST), float(FARTHEST))
+        edges[rows, 0] = np.rint(shown).astype(np.int64)
         return axes, edges
 
     def _fitted(self, batch: Transcripts, rounds: int, rows: Integers) -> Fitted:
@@ -152,8 +154,10 @@ class RobustRounds(RobustRegions):
         drawn = self._drawn_for(sliced=True)
         reach = reach_of(radius, drawn)
         unit = min(to_float(self._slice_sum(0).unit(reach)), MOST)
-        own = math.ldexp(unit, self._nearness().exponent) / self._response(ball, radius, drawn)
-        return own, unit / weight_of(reach)
+        response = self._response(ball, radius, drawn)
+        with np.errstate(over="ignore"):
+            own = float(np.ldexp(unit, self._nearness().exponent)) / response
+        return min(own, _MOST_NOISE), unit / weight_of(reach)
 
     def _last_fit(self, transcript: Transcripts) -> tuple[Fitted, float, float]:
         """Return the fit to all rounds of a release, the number of records and its noise."""

@@ -17,6 +17,7 @@ from dpverify import RobustMeanEstimate as Estimate
 from dpverify.estimation import sliced_means
 from dpverify.estimation.robust_regions import SIDES
 from dpverify.grid import Released, Transcripts, View
+from dpverify.grid.inner_moments import constant_of
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.slice_sums import SignedCount, SliceSum
 from spec import robust_mean as spec
@@ -99,6 +100,43 @@ def test_radii_at_the_ends_of_the_floats_give_a_number(radius: float) -> None:
     one = robust(adjacency=REPLACE, **own).release(np.zeros((300, 2)), SeededBits(1))
     assert isinstance(one, Estimate)
     assert np.isfinite(one.value).all()
+
+
+@pytest.mark.parametrize(
+    ("radius", "multiplier"), [(1.7e308, Fraction(1)), (1.7e308, Fraction(1, 1000)), (1e300, 10**6)]
+)
+def test_slices_at_the_largest_radii_give_numbers(radius: float, multiplier: Any) -> None:
+    """Show outliers on one side, then rounds of small, of large and of no numbers: directions have
+    at most their length, edges are within 2^60, and the estimate is a number."""
+    own: dict[str, Any] = {"radius": radius, "record_radius": radius, "noise_multiplier": multiplier}
+    own |= {"inner": 2, "rounds": 3, "n_max": 10_000, "full": Fraction(9, 10), "directions": 1}
+    made = robust(adjacency=REPLACE, gamma="0.1", shares=(Fraction(1, 5),) * 5, **own)
+    rng, sliced = np.random.default_rng(3), 0
+    for scale in (0.0, 2.0**40, 2.0**60):
+        unit = made._inner_moments().unit() / 2**40
+        total = 9000 * Fraction(constant_of(made._inner_reach())) ** 2 / unit
+        seen = int(min(max(total, 2**46), 2**60))
+        values = {
+            "agreement": [[9000]],
+            "mean": rng.integers(-(2**30), 2**30, (1, 2)),
+            "moments": rng.integers(-(2**44), 2**44, (1, 3)),
+            "inner moments": [[seen // 2, 0, seen, 0, 0, 0]],
+            "sides": [[2**29]],
+        }
+        for i in range(3):
+            rows = np.rint(rng.choice((-1, 1), (1, 6)) * scale)
+            values[f"round {i + 1}"] = rows.astype(np.int64)
+        known = {name: np.array(one, np.int64) for name, one in values.items()}
+        batch = Transcripts(known, np.array([20]), np.array([-1]))
+        sliced += bool(made._side(batch)[0])
+        for i in range(3):
+            axes, edges = made._slices(batch, i)
+            assert abs(axes).max() <= 4097
+            assert -(2**60) <= edges.min() <= edges.max() <= 2**60
+        one = made.estimate(batch)
+        assert isinstance(one, Estimate)
+        assert np.isfinite(one.value).all()
+    assert sliced == 3
 
 
 # --- the spec's -----------------------------------------------------------------------------------
