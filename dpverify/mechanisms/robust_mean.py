@@ -301,8 +301,8 @@ class RobustMean(RobustRounds):
         """Return the fitted mean of slices."""
         fitted, number, off = self._last_fit(transcript)
         cells = math.ldexp(1.0, -self._nearness().exponent)
-        own = fitted.noise[0] ** 2 + 1 / number
-        cut = np.sqrt(np.maximum(fitted.deviations()[0] ** 2 - own, 0))
+        more = fitted.deviations()[0] ** 2 - fitted.noise[0] ** 2
+        cut = np.sqrt(np.maximum(more, 0))
         columns = int((self._box(transcript) < OPEN).sum()) if self.votes else 0
         return RobustMeanEstimate(
             self._back(point + fitted.mean[0] * cells),
