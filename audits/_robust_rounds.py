@@ -2,11 +2,12 @@
 
 In units of a deviation, friends are within 4, and the ball's radius is slightly more than 3. A
 crowd is even in all directions; a group at the end of the first axis makes a large variance, so
-that the rounds are in slices across it.
+that the rounds are in slices across it. Records there are drawn in to 9/16 of the radius.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,8 +16,9 @@ import numpy as np
 from dpverify import Adjacency, ApproxDP, RobustMean
 from dpverify.audit import Configuration, Fault, NeighboringPair, replaced
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import Transcripts, View
+from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.slice_sums import SliceSum
+from dpverify.privacy.numbers import to_float
 from dpverify.randomness.bits import IntArray
 
 from ._moving import Faulty
@@ -45,6 +47,7 @@ def mechanism() -> RobustMean:
         "inner": 2,
         "rounds": 2,
         "bins": 6,
+        "drawn": Fraction(3, 4),
         "shares": _SHARES,
     }
     return RobustMean.for_budget(ApproxDP(12, "1e-6"), adjacency=Adjacency.REPLACE, **given)
@@ -60,10 +63,14 @@ def _crowd(n: int, away: float = 0.5) -> list[Row]:
 
 
 def pairs() -> tuple[NeighboringPair, ...]:
-    """List the pair that moves the signed count and the sum of one slice the most."""
+    """List pairs that move the signed count and the sum of either slice the most."""
     crowd = [*[(2.9, 0.0)] * _GROUP, *_crowd(_N - 1 - _GROUP)]
     ends = (_MIDDLE + 0.5, 2.88), (_MIDDLE - 0.5, -2.88)
-    return (replaced("from end to end of one slice", [ends[0], *crowd], ends[1]),)
+    beyond = (1.35, 2.6), (1.85, -2.32)  # on either side of the signed count's last edge
+    return (
+        replaced("from end to end of one slice", [ends[0], *crowd], ends[1]),
+        replaced("from end to end of the slice beyond the edge", [beyond[0], *crowd], beyond[1]),
+    )
 
 
 # --- faults -------------------------------------------------------------------------------------
@@ -79,6 +86,29 @@ def _in_two_slices(mechanism: RobustMean) -> Fault:
     return _planted(mechanism, "records of one slice in both", _ROUND, value)
 
 
+def _half_the_noise(mechanism: RobustMean) -> Fault:
+    """Release the second slice with half of its noise."""
+
+    def value(base: SliceSum, view: View, before: Transcripts) -> IntArray:
+        right = base.evaluate(view, before).reshape(len(before), 2, -1)
+        return (right * np.array([[1], [2]])).reshape(len(before), -1)
+
+    return _planted(mechanism, "half of the noise beyond the edge", _ROUND, value)
+
+
+def _not_drawn_in(mechanism: RobustMean) -> Fault:
+    """Sum the records as they are, with the noise for such as are drawn in."""
+
+    def value(base: SliceSum, view: View, before: Transcripts) -> IntArray:
+        radii = Released(base.place.reads, lambda batch: base.place(batch)[1])
+        values = replace(base, lengths=radii).evaluate(view, before)
+        pairs = zip(radii(before).tolist(), base.lengths(before).tolist(), strict=True)
+        more = [to_float(base.unit(whole) / base.unit(drawn)) for whole, drawn in pairs]
+        return np.rint(values * np.array(more)[:, np.newaxis]).astype(np.int64)
+
+    return _planted(mechanism, "records that are not drawn in", _ROUND, value)
+
+
 def _planted(mechanism: RobustMean, name: str, stage: str, value: Any, *reads: str) -> Fault:
     wrong = Faulty.of(query_of(mechanism, stage), value, None, *reads)
     return plan_fault(name, mechanism, changed(mechanism, stage, query=wrong))
@@ -91,7 +121,7 @@ def configuration(name: str) -> Configuration:
         name=name,
         mechanism=made,
         pairs=pairs(),
-        faults=[fault(made) for fault in (_in_two_slices,)],
+        faults=[fault(made) for fault in (_in_two_slices, _half_the_noise, _not_drawn_in)],
         quick_trials=10_000,
         target_stages=frozenset({"sides", "round 1", "round 2"}),
     )

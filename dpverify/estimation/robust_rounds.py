@@ -32,6 +32,7 @@ from dpverify.privacy.numbers import to_float
 
 _LENGTH = 1 << DIRECTION_BITS
 _MOST_READ = 1e30  # of noise, in what is read of a round
+_MOST_NOISE = 1e100  # of a round, in deviations: squares of what is read are finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class RobustRounds(RobustRegions):
         shared = {part.name: getattr(whole, part.name) for part in fields(whole)}
         stages = self._last_place().reads
         names = self._round_names()[:round_]
-        across = Released((*stages, *names), lambda batch: self._slices(batch, round_))
+        across = Released((*stages, *names), _SlicesOf(self, round_))
         return SliceSum(**shared, across=across, lengths=Released(stages, self._lengths))
 
     # --- rounds -----------------------------------------------------------------------------------
@@ -113,7 +114,8 @@ class RobustRounds(RobustRegions):
         places = next_edges(fitted, axes[rows] / _LENGTH)
         with np.errstate(over="ignore"):
             cells = np.ldexp(places * _LENGTH, -self._nearness().exponent)
-        edges[rows, 0] = np.rint(np.clip(cells, -float(FARTHEST), float(FARTHEST))).astype(np.int64)
+        shown = np.clip(np.nan_to_num(cells), -float(FARTHEST), float(FARTHEST))
+        edges[rows, 0] = np.rint(shown).astype(np.int64)
         return axes, edges
 
     def _fitted(self, batch: Transcripts, rounds: int, rows: Integers) -> Fitted:
@@ -152,8 +154,10 @@ class RobustRounds(RobustRegions):
         drawn = self._drawn_for(sliced=True)
         reach = reach_of(radius, drawn)
         unit = min(to_float(self._slice_sum(0).unit(reach)), MOST)
-        own = math.ldexp(unit, self._nearness().exponent) / self._response(ball, radius, drawn)
-        return own, unit / weight_of(reach)
+        response = self._response(ball, radius, drawn)
+        with np.errstate(over="ignore"):
+            own = float(np.ldexp(unit, self._nearness().exponent)) / response
+        return min(own, _MOST_NOISE), unit / weight_of(reach)
 
     def _last_fit(self, transcript: Transcripts) -> tuple[Fitted, float, float]:
         """Return the fit to all rounds of a release, the number of records and its noise."""
@@ -175,3 +179,15 @@ class RobustRounds(RobustRegions):
         names = self._round_names() if self.rounds > 1 else [SUM_AND_COUNT]
         each = [[bounded_float(v) for v in transcript.numbers(name)[:d]] for name in names]
         return [math.fsum(values) / len(names) / 2.0**40 for values in zip(*each, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _SlicesOf:
+    """Slices of one round, from a batch; equal for the same round of an equal mechanism."""
+
+    mechanism: RobustRounds
+    round_: int
+
+    def __call__(self, batch: Transcripts) -> tuple[Integers, Integers]:
+        """Return directions and edges."""
+        return self.mechanism._slices(batch, self.round_)

@@ -114,7 +114,8 @@ class RobustMean(RobustRounds):
     gamma of outliers is the estimate, and records are drawn in to 9/16 of the radius, if at all.
     Elsewhere rounds add up to one sum. Take 4 in 50 columns or more where such outliers are likely:
     for a tenth at 3/2 to 3 deviations, among 10^4 records of 50 columns, the error is 0.12 in place
-    of 0.23. Other data have about 1% more, but a few in a hundred skewed or symmetric ones are
+    of 0.23. Give ``inner`` too where ``for_budget`` does not choose it: for a small n_max, gamma =
+    0, given shares or directions, or fewer columns. Other data have about 1% more, but a few in a hundred skewed or symmetric ones are
     taken for one-sided, at twice the error. In fewer columns inner moments may show less than
     histograms, which have no rounds.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
@@ -186,6 +187,7 @@ class RobustMean(RobustRounds):
         d = len(numbers_of(parameters["deviations"], "deviations"))
         looks = {name: parameters.get(name) for name in ("directions", "inner")}
         check_looks(d, **looks)
+        rounds = whole_from(1, most=MOST_ROUNDS)(parameters.get("rounds", 1), "rounds")
         as_normal = "record_radius" not in parameters and parameters.get("directions") != 0
         parameters.setdefault("radius", math.sqrt(2 * scipy.special.chdtri(d, 0.02)) if d else 1.0)
         parameters.setdefault(
@@ -229,7 +231,7 @@ class RobustMean(RobustRounds):
                 adjacency=adjacency,
                 **looks,
                 votes=parameters.get("votes"),
-                rounds=parameters.get("rounds", 1),
+                rounds=rounds,
                 record_radius=trial.record_radius if as_normal else None,
             )
             parameters = {**chosen, "drawn": parameters.get("drawn", chosen["drawn"])} | {
@@ -300,8 +302,8 @@ class RobustMean(RobustRounds):
         """Return the fitted mean of slices."""
         fitted, number, off = self._last_fit(transcript)
         cells = math.ldexp(1.0, -self._nearness().exponent)
-        own = fitted.noise[0] ** 2 + 1 / number
-        cut = np.sqrt(np.maximum(fitted.deviations()[0] ** 2 - own, 0))
+        more = fitted.deviations()[0] ** 2 - fitted.noise[0] ** 2
+        cut = np.sqrt(np.maximum(more, 0))
         columns = int((self._box(transcript) < OPEN).sum()) if self.votes else 0
         return RobustMeanEstimate(
             self._back(point + fitted.mean[0] * cells),
