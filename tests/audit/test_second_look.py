@@ -56,7 +56,7 @@ def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[b
 
 
 def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact: every draw is of one use, and all of them are used. Odds 9 are far above e, odds
+    """Exact: every draw is of one use, and all but fewer than 64 are used. Odds 9 are far above e, odds
     3.1 look suspicious with this seed, and with odds e there is nothing that more draws could
     teach of a single number."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
@@ -66,7 +66,7 @@ def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.M
         refuted, draws = certified(odds, 0, sizes, 1e-6)
         assert refuted == (odds > math.e)
         assert draws == TRIALS - learning - looks * choosing
-        assert sum(sizes) == 2 * TRIALS
+        assert 0 <= 2 * TRIALS - sum(sizes) < 64
 
 
 def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
