@@ -91,7 +91,7 @@ def _half_the_noise(mechanism: RobustMean) -> Fault:
 
     def value(base: SliceSum, view: View, before: Transcripts) -> IntArray:
         right = base.evaluate(view, before).reshape(len(before), 2, -1)
-        return (right * np.array([[1], [2]])).reshape(len(before), -1)
+        return np.asarray((right * np.array([[1], [2]])).reshape(len(before), -1))
 
     return _planted(mechanism, "half of the noise beyond the edge", _ROUND, value)
 
@@ -104,7 +104,7 @@ def _not_drawn_in(mechanism: RobustMean) -> Fault:
         values = replace(base, lengths=radii).evaluate(view, before)
         pairs = zip(radii(before).tolist(), base.lengths(before).tolist(), strict=True)
         more = [to_float(base.unit(whole) / base.unit(drawn)) for whole, drawn in pairs]
-        return np.rint(values * np.array(more)[:, np.newaxis]).astype(np.int64)
+        return np.asarray(np.rint(values * np.array(more)[:, np.newaxis]), np.int64)
 
     return _planted(mechanism, "records that are not drawn in", _ROUND, value)
 

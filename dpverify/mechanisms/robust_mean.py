@@ -115,9 +115,9 @@ class RobustMean(RobustRounds):
     Elsewhere rounds add up to one sum. Take 4 in 50 columns or more where such outliers are likely:
     for a tenth at 3/2 to 3 deviations, among 10^4 records of 50 columns, the error is 0.12 in place
     of 0.23. Give ``inner`` too where ``for_budget`` does not choose it: for a small n_max, gamma =
-    0, given shares or directions, or fewer columns. Other data have about 1% more, but a few in a hundred skewed or symmetric ones are
-    taken for one-sided, at twice the error. In fewer columns inner moments may show less than
-    histograms, which have no rounds.
+    0, given shares or directions, or fewer columns. Other data have about 1% more, but a few in a
+    hundred skewed or symmetric ones are taken for one-sided, at twice the error. In fewer columns
+    inner moments may show less than histograms, which have no rounds.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
     directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
     are cut too, and intervals do not count that.

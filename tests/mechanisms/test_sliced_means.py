@@ -82,7 +82,9 @@ def test_reported_deviations_are_those_from_the_mean_of_all_inliers(noise: float
             sums.append(own + rng.normal(0, noise, own.shape))
             numbers.append([n - beyond.sum(), beyond.sum()])
             made = sliced_means.Rounds(
-                *(np.array([one[: round_ + 1]]) for one in (axes, edges, sums)),
+                np.array([axes]),
+                np.array([edges]),
+                np.array([sums]),
                 np.array([numbers], np.float64),
                 np.array([noise]),
             )
@@ -146,7 +148,7 @@ def test_slices_at_the_largest_radii_give_numbers(radius: float, multiplier: Any
     for scale in (0.0, 2.0**40, 2.0**60):
         unit = made._inner_moments().unit() / 2**40
         total = 9000 * Fraction(constant_of(made._inner_reach())) ** 2 / unit
-        seen = int(min(max(total, 2**46), 2**60))
+        seen = math.floor(min(max(total, Fraction(2**46)), Fraction(2**60)))
         values = {
             "agreement": [[9000]],
             "mean": rng.integers(-(2**30), 2**30, (1, 2)),
