@@ -110,4 +110,4 @@ def test_a_claim_is_looked_at_again_where_more_draws_may_teach(
     assert study.promise > 0
     assert study.draws == TRIALS - learning - (1 if planted else 2) * choosing
     assert any(one.refuted for one in fixed.certify(0, study, fixed.shots([study])[0]))
-    assert sum(sizes) == 2 * TRIALS
+    assert 0 <= 2 * TRIALS - sum(sizes) < 64  # batches are as large

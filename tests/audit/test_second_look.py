@@ -56,8 +56,8 @@ def certified(odds: float, seed: int, sizes: list[int], alpha: float) -> tuple[b
 
 
 def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact: every draw is of one use, and all but fewer than 64 are used. Odds 9 are far above e, odds
-    3.1 look suspicious with this seed, and with odds e there is nothing that more draws could
+    """Exact: every draw is of one use, and all but fewer than 64 are used. Odds 9 are far above e,
+    odds 3.1 look suspicious with this seed, and with odds e there is nothing that more draws could
     teach of a single number."""
     monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
