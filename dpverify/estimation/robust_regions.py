@@ -56,7 +56,7 @@ MOMENTS_STAGE, HISTOGRAM_STAGE = Handle("moments"), Handle("histogram")
 INNER_STAGE, VOTES_STAGE = Handle("inner moments"), Handle("votes")
 SIDES_STAGE = Handle("sides")
 SIDES = Fraction(3, 2)
-"""Where the signed count cuts on either side of the mean, in deviations."""
+"""Distance from the mean, in deviations, of the signed count's edges on either side."""
 _EVERY = np.zeros(0, np.intp)  # all draws
 _Told = TypeVar("_Told")
 _SURPRISE, _MOST_SIGNED = 25, 1 << 30  # the square of twice 5/2 standard deviations

@@ -19,9 +19,10 @@ import scipy
 from dpverify.privacy.numbers import Floats
 
 EDGE = Fraction(11, 10)
-"""Where rounds cut, from the mean of inliers along w."""
+"""Distance, in deviations, of a round's edge from the mean of inliers along w."""
 TURNED = Fraction(7, 4)
-"""How far outliers are expected to be along the first w, of which they move the mean of all."""
+"""Distance along the first w at which outliers are expected; they move the mean of all by gamma
+times that."""
 DRAWN_TO = Fraction(9, 16)
 """Share of the ball's radius to which records are drawn in, at most, where they are in slices."""
 _AWAY = 2.25  # how far outliers are expected to be along v
@@ -33,7 +34,7 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """What T rounds released about two slices each, for a batch: those up to the edge, and beyond.
+    """Released sums of T rounds in two slices each, for a batch: up to the edge, and beyond.
 
     along: unit vectors w, shape (size, T, d). edges: shape (size, T). sums: shape (size, T, 2, d);
     numbers: of records, shape (size, T, 2). noise: the deviation of the noise on a sum, shape

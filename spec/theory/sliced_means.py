@@ -18,12 +18,12 @@ from .obligations import require
 
 SLICES = Source("OURS", "slices across a direction near that of outliers")
 EDGE = Fraction(11, 10)
-"""Where rounds cut, from the mean of inliers."""
+"""Distance, in deviations, of a round's edge from the mean of inliers."""
 TURNED = Fraction(7, 4)
-"""How far outliers are expected to be along the first direction; the share of them moves the mean
-of all so far."""
+"""Distance along the first direction at which outliers are expected; they move the mean of all by
+their share of it."""
 SIDES = Fraction(3, 2)
-"""Where the signed count cuts, on either side of the mean of all."""
+"""Distance of the signed count's edges from the mean of all, on either side."""
 DRAWN_TO = Fraction(9, 16)
 """Share of the radius to which records in slices are drawn in at most."""
 _SURPRISE = Fraction(5, 2)
@@ -45,8 +45,8 @@ def side(count: int, noise: Fraction, records: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round released: the unit vector w, the edge across it, a sum and a number of records
-    for each slice."""
+    """Release of a round: the unit vector w, the edge across it, a sum and a number of records for
+    each slice."""
 
     along: Point
     edge: float

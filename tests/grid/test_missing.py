@@ -366,7 +366,7 @@ def test_a_container_that_raises_is_refused_without_what_it_said() -> None:
 
 
 class Stopped(BaseException):
-    """What a time limit raises, for example."""
+    """An exception such as a time limit raises."""
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, Stopped])
