@@ -12,6 +12,9 @@ noise adds to the radius. twice: a replaced record moves a sum by two radii. two
 leave of the noise, and of what the outer one adds, for normal records. count: the number under
 the same noise. A star marks what ``for_budget`` chooses. --runs 0: without measured distances.
 
+maps: whether another map than Sigma^(-1/4) would do better. It is best for a record of typical
+length, and a map that shrinks the first columns more has a shorter tail.
+
     nice python -m tests.benchmarks.where_noise_goes [--runs 24] [--seed 6]
 """
 
@@ -90,6 +93,29 @@ def _row(mechanism: RefinedMean, power: float, n: int, least: float) -> tuple[st
     return both, "= " + " x ".join(f"{part:.3f}" for part in parts)
 
 
+def maps(seed: int) -> None:
+    """Print the least noise of one ball over maps diag(w_j^(1/2) / sigma_j), w_j = sigma_j / (1 +
+    c w_j)^(1/2), relative to that of c = 0.
+
+    For a map, the noise is proportional to the radius times sqrt(sum_j sigma_j^2 / w_j), and the
+    radius is the root of a quantile of sum_j w_j g_j^2, g standard normal.
+    """
+    squares = np.random.default_rng([seed, 1]).normal(size=(200_000, D)) ** 2
+    print("power, share of records out of the ball: c of least noise, its noise over that of c = 0")
+    for power in (2, 1, 0):
+        roots = np.arange(1.0, D + 1) ** (-power / 2)
+        for share in (0.5 / math.sqrt(20_000), 0.05, 0.5):
+            noise: dict[float, float] = {}
+            for c in (0, 0.1, 0.3, 1, 3, 10, 100):
+                weights = roots
+                for _ in range(60):
+                    weights = (weights + roots / np.sqrt(1 + c * weights)) / 2
+                square = np.quantile(squares @ weights, 1 - share)
+                noise[c] = math.sqrt(square * (roots**2 / weights).sum())
+            best = min(noise, key=noise.__getitem__)
+            print(f"{power}, {share:.4f}: {best:g}, {noise[best] / noise[0]:.3f}", flush=True)
+
+
 def drawn(law: str, n: int, rng: np.random.Generator) -> Any:
     """Draw n records of mean 0 and variances 1: normal, of heavy tails, or skewed in all columns or
     in the first one."""
@@ -135,6 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = f"python -m tests.benchmarks.where_noise_goes --runs {given.runs} --seed {given.seed}"
     header("Where the refined mean's noise goes", command, "no times")
     factors()
+    maps(given.seed)
     if given.runs:
         laws(given.runs, given.seed)
 
