@@ -47,9 +47,9 @@ class KthLargest:
     k: int
     averaged: ClassVar[bool] = True  # whether sums are divided by twice the number of pairs
 
-    def of(self, sums: Integers) -> int:
-        """Return the statistic of a group's sums, one a column."""
-        return int(np.sort(sums)[-self.k])
+    def of(self, sums: Integers) -> Integers:
+        """Return the statistic of each group, from sums of shape (groups, columns)."""
+        return np.sort(sums, axis=1)[:, -self.k]
 
     def check(self, columns: int) -> None:
         """Raise ValueError unless k is from 1 to the number of columns."""
@@ -64,9 +64,11 @@ class SumOver:
     coordinates: tuple[int, ...]
     averaged: ClassVar[bool] = True
 
-    def of(self, sums: Integers) -> int:
-        """Return the statistic of a group's sums, one a column."""
-        return sum(map(int, sums[list(self.coordinates)].tolist()))
+    def of(self, sums: Integers) -> Integers:
+        """Return the statistic of each group, from sums of shape (groups, columns)."""
+        own = sums[:, list(self.coordinates)]
+        fits = largest(own) * len(self.coordinates) < WORD
+        return (own if fits else own.astype(object)).sum(axis=1)
 
     def check(self, columns: int) -> None:
         """Raise ValueError unless these are coordinates, at least one."""
@@ -91,9 +93,12 @@ class ReportsWorth:
 
     averaged: ClassVar[bool] = False
 
-    def of(self, sums: Integers) -> int:
-        """Return the statistic of a group's sums, one a column."""
-        ordered = sorted(map(int, sums.tolist()), reverse=True)
+    def of(self, sums: Integers) -> Integers:
+        """Return the statistic of each group, from sums of shape (groups, columns)."""
+        return np.array([self._of(row) for row in sums.tolist()], np.int64)
+
+    def _of(self, sums: list[int]) -> int:
+        ordered = sorted(sums, reverse=True)
         own = [0, *accumulate(math.isqrt(value << 40) for value in ordered)]
         rest = [*accumulate(reversed(ordered), initial=0)][::-1]
         d = len(ordered)
@@ -151,10 +156,8 @@ class GroupBuckets(Query):
     def buckets(self, view: View) -> list[int]:
         """Return each group's bucket."""
         sums, pairs = self.sums(view)
-        totals = [self.statistic.of(row) for row in sums]
         parts = np.maximum(2 * pairs, 1) if self.statistic.averaged else np.ones_like(pairs)
-        kind = np.int64 if max(totals) < WORD else object
-        return [int(b) for b in buckets_of(np.array(totals, kind)[:, np.newaxis], parts)[:, 0]]
+        return list(map(int, buckets_of(self.statistic.of(sums)[:, np.newaxis], parts)[:, 0]))
 
     def sums(self, view: View) -> tuple[Integers, NDArray[np.int64]]:
         """Return the squared differences of each group, summed for each column, shape (groups,
