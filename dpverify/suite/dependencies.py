@@ -322,10 +322,39 @@ def _bound(text: str) -> frozenset[str]:
     return frozenset(names)
 
 
+_ARGUMENT = re.compile(
+    r'^[^\n#"\']*[=,(][ \t\n]*(?:"((?:[\w/]+\.py:)?)|f"\{(\w+)\}:)'
+    rf'({_PREFIX}\w*)"[ \t]*[,)]', re.ASCII | re.M
+)  # fmt: skip
+
+
 @cache
 def _names_in(text: str) -> tuple[re.Pattern[str], ...]:
     """Return patterns of the obligations that strings of a module name."""
-    return tuple(_patterns(_tree(text)))
+    plain = _plain_names(text)
+    return tuple(_patterns(_tree(text)) if plain is None else map(_pattern_of, plain))
+
+
+def _plain_names(text: str) -> list[str] | None:
+    """Return the patterns where nothing has to be parsed: each name is an argument of a call, a
+    string by itself or after a constant, outside docstrings. None where one may not be.
+    """
+    plain, patterns = [*_ARGUMENT.finditer(text)], list[str]()
+    if len(plain) != text.count(_PREFIX):
+        return None
+    for one in plain:
+        before, constant, name = one.groups()
+        if constant is not None:
+            given = re.findall(rf'^{constant}\b(?: = "([\w/.]+)"$)?', text, re.M)
+            before = f"{given[0]}:" if len(given) == 1 and given[0] else None
+        if before is None or text.count('"""', 0, one.start()) % 2:
+            return None
+        patterns.append(re.escape(before + name))
+    return patterns
+
+
+def _pattern_of(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern if ":" in pattern else f".*:{pattern}")
 
 
 def _patterns(tree: ast.Module) -> Iterator[re.Pattern[str]]:
@@ -348,7 +377,7 @@ def _patterns(tree: ast.Module) -> Iterator[re.Pattern[str]]:
         else:
             continue
         if _PREFIX in pattern:
-            yield re.compile(pattern if ":" in pattern else f".*:{pattern}")
+            yield _pattern_of(pattern)
 
 
 def _pattern(part: ast.expr, constants: dict[str, str]) -> str:
