@@ -119,9 +119,9 @@ class Bits(ABC):
         numerators[i] / denominator, int64 below 2^54.
 
         A coin asks whether a uniform U is below p. The first eight bits of U are a byte of a
-        word. They decide unless they are floor(256 p). Then another coin of probability 256 p -
-        floor(256 p) decides, as the bits that follow would: true with probability floor(256 p) /
-        256 + (256 p - floor(256 p)) / 256 = p.
+        word. They decide unless they are f = floor(256 p), or 255 for p = 1. Then another coin
+        decides, of probability 256 p - f, as the bits that follow would. In all a coin is true
+        with probability f / 256 + (256 p - f) / 256 = p.
         """
         width = len(numerators)
         if self.word_bits != 64:

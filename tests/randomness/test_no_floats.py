@@ -27,6 +27,7 @@ ALLOWED_NUMPY = {
     "empty",
     "int16",
     "less",
+    "minimum",
     "repeat",
     "right_shift",
     "searchsorted",
@@ -42,6 +43,7 @@ ALLOWED_NUMPY = {
     "ones",
     "tile",
     "uint64",
+    "uint8",
     "where",
     "zeros",
 }
