@@ -20,7 +20,7 @@ from dpverify.plans import Mechanism, NoNoise, Plan, Stage
 from dpverify.plans.plan import stages_of
 from dpverify.plans.walking import with_stages
 
-from .clipped_mean import Faulty
+from ._faulty_vectors import Faulty
 
 Change = Callable[[Stage], Stage]
 _SEARCHES = ("side", "spread")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,45 +21,19 @@ from dpverify.audit import (
     replaced,
 )
 from dpverify.audit.faults import plan_fault
-from dpverify.grid import NOTHING, MaskedSum, OneUnit, Records, Transcripts, VectorQuery, View
+from dpverify.grid import MaskedSum, OneUnit, Records, View
 from dpverify.grid.joint import WithCount
 from dpverify.grid.vectors import clip_to_ball, clip_to_box, inside_ball, to_cells
 from dpverify.plans import NoNoise, Stage
-from dpverify.privacy import Derivation, Domain, Sensitivity
 from dpverify.rates import Curve, Distance, Empirical, Exponent, Instance, Metric, RateClaim
 
 from . import _heavy_tails
+from ._faulty_vectors import Faulty, Value
 from ._traced import traced
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
-Value = Callable[[Records], Any]
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Faulty(VectorQuery):
-    """A query with another value of the same records, and without a proved sensitivity."""
-
-    base: VectorQuery
-    value: Value
-
-    @property
-    def width(self) -> int:
-        """Number of columns, as for the right query."""
-        return self.base.width
-
-    def largest(self, rows: int) -> int:
-        """Bound the faulty values: within eight times the right bound."""
-        return 8 * self.base.largest(rows)
-
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> NDArray[np.int64]:
-        """Compute the faulty value."""
-        return np.asarray(self.value(view.records), np.int64)
-
-    def sensitivity(self, adjacency: Adjacency, domain: Domain) -> Derivation[Sensitivity]:
-        """Refuse: a planted fault has no proved sensitivity."""
-        raise ValueError("a planted fault has no proved sensitivity")
 
 
 def _noisy(mechanism: ClippedMean) -> tuple[Stage, OneUnit, Any]:

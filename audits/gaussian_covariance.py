@@ -29,7 +29,7 @@ from dpverify.plans import NoNoise, Stage
 from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
-from .clipped_mean import Faulty
+from ._faulty_vectors import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[GaussianCovariance], Fault]

@@ -29,8 +29,8 @@ from dpverify.rates import (
 )
 
 from . import _median_centered as shared
+from ._faulty_vectors import Faulty
 from ._traced import traced
-from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[GaussianMean], Fault]

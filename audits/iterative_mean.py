@@ -20,8 +20,8 @@ from dpverify.plans.plan import stages_of
 from dpverify.plans.walking import with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from ._faulty_vectors import Faulty
 from ._traced import traced
-from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Change = Callable[[Stage], Stage]

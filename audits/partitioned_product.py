@@ -20,8 +20,8 @@ from dpverify.plans import Blocks, Plan, Stage
 from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
+from ._faulty_vectors import Faulty
 from ._traced import traced_bits
-from .clipped_mean import Faulty
 
 REPLACE = Adjacency.REPLACE
 _FIRST, _ROUND, _LAST = (f"blocks/{k}/sums" for k in range(3))

@@ -19,8 +19,8 @@ from dpverify.plans import NoNoise, Plan, Stage
 from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
+from ._faulty_vectors import Faulty
 from ._traced import traced_bits
-from .clipped_mean import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 

@@ -23,7 +23,7 @@ from dpverify.plans.plan import stages_of
 from dpverify.plans.walking import rescaled_stage, with_stages
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
-from .clipped_mean import Faulty
+from ._faulty_vectors import Faulty
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 

@@ -18,9 +18,9 @@ from dpverify.grid.coordinates import BoxSum
 from dpverify.plans import Stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, Population, RateClaim
 
+from ._faulty_vectors import Faulty
 from ._median_centered import changed
 from ._traced import traced
-from .clipped_mean import Faulty
 
 REPLACE = Adjacency.REPLACE
 

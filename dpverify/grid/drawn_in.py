@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpverify.grid.image_view import Images
-from dpverify.grid.linear import Integers, squared_distances
+from dpverify.grid.linear import WORD, Integers, largest, squared_distances
 from dpverify.grid.masks import Counted, different, each_once, near_balls, sums_in_balls
 from dpverify.grid.rounding import rounded_multiples
 from dpverify.grid.transcript_queries import (
@@ -89,17 +89,25 @@ class TwoBallSum(MovingSum):
         points, radii = placed(self.place, self.nearness, before)
         images, few = view.images(self.nearness), len(points) < FEW
         data = each_once(images.images) if few else images.distinct
-        small = np.array([self.inside(int(radius)) for radius in radii], np.int64)
-        inner, numbers = drawn_in_sums(data, points, small, 2 * radii)
-        outer, _ = drawn_in_sums(data, points, radii)
         unique, which = different(radii)
         balls = [(self.inside(int(radius)), int(radius)) for radius in unique]
+        small = np.array([ball[0] for ball in balls], np.int64)[which]
+        inner, numbers = drawn_in_sums(data, points, small, 2 * radii)
+        outer, _ = drawn_in_sums(data, points, radii)
         units = [UNIT / self.unit(radius) for _, radius in balls]
         lengths = [tilt(*ball) * unit for ball, unit in zip(balls, units, strict=True)]
-        wide = small.astype(object)[:, np.newaxis], radii.astype(object)[:, np.newaxis]
-        rest = 2 * wide[0] * outer - (wide[0] + wide[1]) * inner
-        weights = np.array([weight_of(radius) for radius, _ in balls], object)[which]
-        first = np.column_stack([inner, weights * numbers.astype(object)])
+        heavy = max((weight_of(radius) for radius, _ in balls), default=0)
+        # no entry of either part exceeds this
+        most = max(
+            4 * largest(radii) * max(largest(inner), largest(outer)), heavy * largest(numbers)
+        )
+        kind = np.int64 if most < WORD else object
+        inner, outer, within, around = (
+            part.astype(kind) for part in (inner, outer, small[:, np.newaxis], radii[:, np.newaxis])
+        )
+        rest = 2 * within * outer - (within + around) * inner
+        weights = np.array([weight_of(radius) for radius, _ in balls], kind)[which]
+        first = np.column_stack([inner, weights * numbers.astype(kind)])
         parts = (rounded_multiples(first, units, which), rounded_multiples(rest, lengths, which))
         return np.column_stack(parts)
 

@@ -197,7 +197,8 @@ class Law:
         """Return the draws that a gate lets pass; the others stop here."""
         passed = self.passes(gate, place, batch, live)
         if place.view.is_filtered:
-            passed &= place.seen_by(live).retained.any(axis=1)
+            at = passed.nonzero()[0]
+            passed[at] = place.seen_by(live[at]).retained.any(axis=1)
         if np.count_nonzero(passed) == len(live):
             return live
         out = live[~passed]

@@ -147,7 +147,11 @@ def _matrix(data: Any) -> NDArray[np.float64] | None:
 
 def _as_bytes(matrix: Any) -> list[bytes]:
     canonical = np.where(np.isnan(matrix), np.nan, matrix + 0.0)  # one NaN, and no -0.0
-    return [row.tobytes() for row in canonical]
+    columns = canonical.shape[1]
+    if not columns:
+        return [b""] * len(canonical)
+    rows: list[bytes] = np.ascontiguousarray(canonical).view(f"V{8 * columns}").ravel().tolist()
+    return rows
 
 
 def canonical_rows(data: Dataset) -> list[Any]:

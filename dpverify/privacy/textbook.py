@@ -85,17 +85,25 @@ def _in_numbers(guarantee: Guarantee, delta: Fraction) -> str:
     if guarantee.concentrated:
         parts.append(f"rho <= {float(guarantee.concentrated):.4g}")
     if guarantee.delta_floor < delta:
-        epsilon = guarantee.epsilon_at(delta).upper
+        epsilon = _epsilon(guarantee, delta)
         parts.insert(0, f"epsilon <= {float(epsilon):.6g} at delta {render(delta)}")
     return "; ".join(parts)
 
 
+@lru_cache(maxsize=256)
+def _epsilon(guarantee: Guarantee, delta: Fraction) -> Fraction:
+    """Return an upper bound of epsilon; equal stages, and equal rows of several mechanisms, are
+    searched once.
+    """
+    return guarantee.epsilon_at(delta).upper
+
+
 def _used(stages: Sequence[Derivation[PrivacyClaim]], delta: Fraction) -> Fraction:
-    return adaptive_compose(stages).conclusion.guarantee.epsilon_at(delta).upper
+    return _epsilon(adaptive_compose(stages).conclusion.guarantee, delta)
 
 
 def _by_profiles(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
-    return Profile(guarantees).epsilon_at(delta).upper
+    return _epsilon(Profile(guarantees), delta)
 
 
 def _rho(guarantees: Sequence[Guarantee]) -> Fraction:
@@ -106,7 +114,7 @@ def _rho(guarantees: Sequence[Guarantee]) -> Fraction:
 
 
 def _by_concentration(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
-    return ZeroConcentratedDP(shortened(_rho(guarantees))).epsilon_at(delta).upper
+    return _epsilon(ZeroConcentratedDP(shortened(_rho(guarantees))), delta)
 
 
 def _by_formula(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
@@ -125,7 +133,7 @@ def _share(stage: Derivation[PrivacyClaim], delta: Fraction) -> Derivation[Priva
         return stage
     if guarantee.largest_loss is not None:
         return convert(stage, PureDP(guarantee.largest_loss))
-    return convert(stage, ApproxDP(guarantee.epsilon_at(delta).upper, delta))
+    return convert(stage, ApproxDP(_epsilon(guarantee, delta), delta))
 
 
 def _advanced(stages: Sequence[Derivation[PrivacyClaim]], delta: Fraction) -> Fraction:
@@ -151,5 +159,5 @@ def _added(guarantees: Sequence[Guarantee], delta: Fraction) -> Fraction:
         elif guarantee.largest_loss is not None:
             total += guarantee.largest_loss
         else:
-            total += guarantee.epsilon_at(left / len(needy)).upper
+            total += _epsilon(guarantee, left / len(needy))
     return total

@@ -114,6 +114,32 @@ class Bits(ABC):
         coins[again] = self.bernoulli(numerators[again], denominator)
         return coins
 
+    def bernoulli_rows(self, numerators: IntArray, denominator: int, size: int) -> BoolArray:
+        """Draw ``size`` rows of independent coins, the i-th of each true with probability p =
+        numerators[i] / denominator, int64 below 2^54.
+
+        A coin asks whether a uniform U is below p. The first eight bits of U are a byte of a
+        word. They decide unless they are f = floor(256 p), or 255 for p = 1. Then another coin
+        decides, of probability 256 p - f, as the bits that follow would. In all a coin is true
+        with probability f / 256 + (256 p - f) / 256 = p.
+        """
+        width = len(numerators)
+        if self.word_bits != 64:
+            return self.bernoulli(np.tile(numerators, size), denominator).reshape(size, width)
+        first = np.minimum((numerators << 8) // denominator, 255)
+        rest, first = (numerators << 8) - first * denominator, first.astype(np.uint8)
+        coins, ties = np.empty((size, width), dtype=np.bool_), [np.zeros(0, np.intp)]
+        step = max(1, 8 * _CHUNK // max(1, width))
+        for start in range(0, size if width else 0, step):
+            rows = min(step, size - start)
+            words = self.words(-(-rows * width // 8))
+            drawn = words.view(np.uint8)[: rows * width].reshape(rows, width)
+            np.less(drawn, first, out=coins[start : start + rows])
+            ties.append((drawn == first).ravel().nonzero()[0] + start * width)
+        tied = np.concatenate(ties)
+        coins.reshape(-1)[tied] = self.bernoulli(rest[tied % max(1, width)], denominator)
+        return coins
+
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Draw independent coins, true with probability exp(-g), g = numerators[i] / denominator.
 

@@ -132,6 +132,11 @@ class EnumeratedBits(Bits):
             return super().bernoulli(numerators, denominator)
         return self._coins([Fraction(int(n), denominator) for n in numerators])
 
+    def bernoulli_rows(self, numerators: IntArray, denominator: int, size: int) -> BoolArray:
+        """Enumerate both outcomes of each coin."""
+        coins = self.bernoulli(np.tile(numerators, size), denominator)
+        return coins.reshape(size, len(numerators))
+
     def bernoulli_exp(self, numerators: IntArray, denominator: int) -> BoolArray:
         """Enumerate both outcomes of each coin, at its formal probability when there is one."""
         if self._exponential is None:

@@ -1,9 +1,9 @@
 """Exact samplers: integer laws of rational scale, given ideal bits.
 
 Noise is drawn by block inversion (``blocks``, ``tables``, ``inversion``): no law is truncated,
-and no decision is left to rounding. The loops of ``discrete_laplace_by_coins`` and
-``randomized_response`` take integer coins alone; their running time follows the noise, so do
-not let others time single releases at scales outside [2^-10, 2^45].
+and no decision is left to rounding. ``discrete_laplace_by_coins`` takes integer coins alone; its
+running time follows the noise, so do not let others time single releases at scales outside
+[2^-10, 2^45].
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dpverify.randomness.blocks import (
     laplace_blocks,
     rounded_gaussian_blocks,
 )
+from dpverify.randomness.choice import Choice
 from dpverify.randomness.enumeration import EnumeratedBits
 from dpverify.randomness.inversion import draw
 from dpverify.randomness.tables import Table, table
@@ -137,22 +138,21 @@ def randomized_response(
 ) -> IntArray:
     """Draw ``size`` rows; each keeps answers[j] with weight 1, other categories exp(-1 / scale).
 
-    A uniform category is proposed, and accepted at once if it is the answer, else with
-    probability exp(-1 / scale). Answers are integers in [0, categories). Shape (size,
+    Whether an answer is kept is a choice of one category of weight 1 or of the others together.
+    Then one of these is uniform. Answers are integers in [0, categories). Shape (size,
     len(answers)).
     """
-    row = np.tile(answers, size)
-    whole, rest = divmod(1 / scale, 1)
+    shifts = bits.noise(_response(categories, *_ratio(scale)), size * len(answers))
+    others = shifts.nonzero()[0]
+    shifts[others] = 1 + bits.below(max(1, categories - 1), len(others))
+    shown: IntArray = (shifts.reshape(size, len(answers)) + answers) % categories
+    return shown
 
-    def attempt(pending: NDArray[np.intp]) -> tuple[IntArray, BoolArray]:
-        proposed = bits.below(categories, len(pending))
-        different = proposed != row[pending]
-        accepted = ~different
-        others = different.nonzero()[0]
-        accepted[others] = _bernoulli_exp_constant(bits, whole, rest, len(others))
-        return proposed, accepted
 
-    return bits.until_accepted(len(row), attempt).reshape(size, len(answers))
+@lru_cache(maxsize=64)
+def _response(categories: int, numerator: int, denominator: int) -> Choice:
+    """Return the law of whether an answer changes: 1 with the weight of all other categories."""
+    return Choice((0, 1), Fraction(denominator, numerator), (1, categories - 1))
 
 
 def _geometric(bits: Bits, size: int) -> IntArray:
@@ -164,26 +164,3 @@ def _geometric(bits: Bits, size: int) -> IntArray:
         running = running[succeeded.nonzero()[0]]
         count[running] += 1
     return count
-
-
-def _bernoulli_exp_constant(bits: Bits, whole: int, rest: Fraction, size: int) -> BoolArray:
-    """Draw coins that are true with probability exp(-whole - rest), both at least 0, the rest
-    at most 1.
-    """
-    result = np.zeros(size, dtype=np.bool_)
-    running = np.arange(size)
-    while whole and len(running):
-        succeeded = bits.bernoulli_exp(np.ones(len(running), dtype=np.int64), 1)
-        running = running[succeeded.nonzero()[0]]
-        whole -= 1
-    if not rest:
-        result[running] = True
-        return result
-    numerators: IntArray = np.full(len(running), rest.numerator, dtype=_dtype(rest.numerator))
-    succeeded = bits.bernoulli_exp(numerators, rest.denominator)
-    result[running[succeeded.nonzero()[0]]] = True
-    return result
-
-
-def _dtype(largest: int) -> type:
-    return np.int64 if largest < _WORD_LIMIT else object

@@ -18,6 +18,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 import dpverify
+from dpverify.suite.named_obligations import BEGINNING, names_in
 
 TRUSTED = (
     "privacy",
@@ -35,9 +36,6 @@ _PACKAGE = Path(dpverify.__file__).resolve().parent
 _THEORY = ("spec", "theory")
 _OF_A_SUITE = ("spec", "mechanisms", "audits", "tests")
 _PLACES = ("__file__", "__path__", "__version__")
-_PREFIX = "obligation_"
-"""Prefix of every obligation's name, in one piece wherever the name is written."""
-_BEGINNING = re.compile(rf"{_PREFIX}\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,14 @@ class Sources:
         """List the functions defined at the top of a module that is there, in their order."""
         return _functions(self.text(module))
 
+    def defines(self, module: str, function: str) -> bool:
+        """Return whether a module that is there defines a function at its top."""
+        text = self.text(module)
+        plain = [*re.finditer(rf"^def {function}\(", text, re.M)]
+        if len(plain) == 1 and "'''" not in text and not text.count('"""', 0, plain[0].start()) % 2:
+            return True
+        return function in self.functions(module)
+
     def text(self, module: str) -> str:
         """Return the text of a module that is there, each line ended by a newline alone."""
         if module not in self._texts:
@@ -123,7 +129,7 @@ class Sources:
             module
             for module, beginnings in self._naming.items()
             if any(beginning in obligation for beginning in beginnings)
-            and any(pattern.fullmatch(obligation) for pattern in _names_in(self.text(module)))
+            and any(pattern.fullmatch(obligation) for pattern in names_in(self.text(module)))
         }
 
     @cached_property
@@ -135,7 +141,7 @@ class Sources:
         a module none of whose beginnings is in a name does not have that name, and is not parsed.
         """
         named = {
-            module: frozenset(_BEGINNING.findall(self.text(module))) for module in self._stated()
+            module: frozenset(BEGINNING.findall(self.text(module))) for module in self._stated()
         }
         return {module: beginnings for module, beginnings in named.items() if beginnings}
 
@@ -249,11 +255,31 @@ def _plain_imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...] | None:
         is_in_a_string = text.count('"""', 0, line.start()) % 2
         if is_in_a_string or line[2].rstrip()[:1] not in ("", "#"):
             return None
+        plain = _plain_import(line[1])
         try:
-            statements += ast.parse(line[1]).body
+            statements += [plain] if plain else ast.parse(line[1]).body
         except SyntaxError:
             return None
     return tuple(node for node in statements if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
+_FROM = re.compile(r"from (\.*)([\w.]*) import (?:(\w[\w, ]*)|\(([\w,\s]*)\))", re.ASCII)
+
+
+def _plain_import(line: str) -> ast.ImportFrom | None:
+    """Return what is parsed from ``from a import b, c as d``; None for other statements.
+
+    A parser takes most of the time of looking through imports.
+    """
+    one = _FROM.fullmatch(line)
+    if one is None:
+        return None
+    dots, module, *names = one.groups()
+    parts = [name.split() for name in (names[0] or names[1]).strip().removesuffix(",").split(",")]
+    if any(len(part) != 1 and (len(part) != 3 or part[1] != "as") for part in parts):
+        return None
+    aliases = [ast.alias(part[0], part[2] if part[1:] else None) for part in parts]
+    return ast.ImportFrom(module or None, aliases, len(dots))
 
 
 def _imports_in(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -320,42 +346,3 @@ def _bound(text: str) -> frozenset[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
     return frozenset(names)
-
-
-@cache
-def _names_in(text: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the obligations that strings of a module name."""
-    return tuple(_patterns(_tree(text)))
-
-
-def _patterns(tree: ast.Module) -> Iterator[re.Pattern[str]]:
-    constants = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    formats = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    parts = {id(part) for node in formats for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            pattern = "".join(_pattern(part, constants) for part in node.values)
-        elif isinstance(node, ast.Constant) and id(node) not in parts:
-            pattern = re.escape(node.value) if isinstance(node.value, str) else ""
-        else:
-            continue
-        if _PREFIX in pattern:
-            yield re.compile(pattern if ":" in pattern else f".*:{pattern}")
-
-
-def _pattern(part: ast.expr, constants: dict[str, str]) -> str:
-    """Return the pattern of a part of a format string."""
-    if isinstance(part, ast.Constant):
-        return re.escape(str(part.value))
-    if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
-        known = constants.get(part.value.id)
-        return ".*" if known is None else re.escape(known)
-    return ".*"

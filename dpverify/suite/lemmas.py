@@ -94,7 +94,7 @@ class Build:
         sources = self._trees.get(path)
         if sources is None or is_borrowed(self.root, path) or not name.startswith("obligation_"):
             return False
-        return name in sources.functions(_module(path))
+        return sources.defines(_module(path), name)
 
     @cached_property
     def digests(self) -> dict[str, str]:

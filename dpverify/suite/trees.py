@@ -53,6 +53,10 @@ class LoadedLater(Mapping[str, T], Generic[T]):
             raise KeyError(name)
         return self._one(name)
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a file of this name; it is not loaded."""
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

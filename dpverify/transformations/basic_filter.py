@@ -30,7 +30,7 @@ class BasicFilter(Filter):
     """A filter that keeps each of n records with probability clip(2 degree / n - 1, 0, 1).
 
     Records are kept independently. The degree is the number of a record's friends, itself
-    included. The coin is an integer below n, compared with 2 degree - n: exact. Any two records
+    included. The coin is of exactly this probability. Any two records
     that can be kept have a common friend.
 
     epsilon: claim the (epsilon, delta)-DP that the lift gives there, which composes; else its
@@ -53,10 +53,10 @@ class BasicFilter(Filter):
         kept[:, chances == n] = True
         open_ = np.flatnonzero((chances > 0) & (chances < n))
         if len(open_):
-            coins = bits.bernoulli(np.tile(chances[open_], size), n)
+            coins = bits.bernoulli_rows(chances[open_], n, size)
             stretch = slice(int(open_[0]), int(open_[-1]) + 1)  # of records one after the other
             where = stretch if stretch.stop - stretch.start == len(open_) else open_
-            kept[:, where] = coins.reshape(size, len(open_))
+            kept[:, where] = coins
         return kept
 
     def lift(

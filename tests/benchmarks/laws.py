@@ -17,6 +17,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,14 @@ def of_law(suite: Suite, key: str, seconds: float) -> list[str]:
 
 
 def _rate_of(batch: Callable[[int, int], object], seconds: float) -> float:
-    """Return draws a second, in batches of about so many seconds."""
+    """Return draws a second, in batches of about so many seconds: what a batch costs beside its
+    draws, say a table for each different prefix, makes the first guesses of its size too low.
+    """
     batch(_TRIED, 0)  # fills caches
-    trial = max(_seconds(lambda: batch(_TRIED, 1)), 1e-4)
-    size = min(_MOST, max(_TRIED, int(_TRIED * seconds / trial)))
+    size, last = _TRIED, 0
+    while 1.3 * last < size < _MOST:
+        trial = max(_seconds(partial(batch, size, 1)), 1e-4)
+        last, size = size, min(_MOST, max(size, int(size * seconds / trial)))
     batch(size, 0)  # takes the memory
     return rate(lambda repeat: batch(size, repeat), size)
 

@@ -165,6 +165,74 @@ def test_a_coin_off_by_one_is_rejected() -> None:
 EXPONENTS = [(0, 1), (1, 1), (1, 2), (1, 3), (2, 3), (2, 5), (99, 100), (1, 1000), (3, 2**70)]
 
 
+class Bytes(ScriptedBits):
+    """Hands out each byte twice, in order, and remembers the coins of those that do not decide."""
+
+    def __init__(self) -> None:
+        super().__init__(np.arange(256).repeat(2).astype(np.uint8).view(np.uint64).tolist())
+        self.tied: list[tuple[IntArray, int]] = []
+
+    def bernoulli(self, numerators: IntArray, denominator: int) -> BoolArray:
+        self.tied.append((numerators, denominator))
+        return np.zeros(len(numerators), np.bool_)
+
+
+Rows = Callable[[Bits, IntArray, int, int], BoolArray]
+
+
+def shipped_rows(bits: Bits, numerators: IntArray, denominator: int, size: int) -> BoolArray:
+    return bits.bernoulli_rows(numerators, denominator, size)
+
+
+def check_rows(rows: Rows, numerators: tuple[int, int], denominator: int) -> None:
+    """Add up the law of two coins over all first bytes: 1/256 for those that decide, and the
+    chance of a coin of the rest of each that does not."""
+    bits = Bytes()
+    coins = rows(bits, np.array(numerators, np.int64), denominator, 256)
+    masses = [Fraction(int(column.sum()), 256) for column in coins.T]
+    ((rest, below),) = bits.tied
+    assert len(rest) == 2  # each coin ties at one byte, the coin of the smaller one first
+    firsts = [min(256 * numerator // denominator, 255) for numerator in numerators]
+    for coin, numerator in zip(sorted((0, 1), key=firsts.__getitem__), rest.tolist(), strict=True):
+        assert 0 <= numerator <= below
+        masses[coin] += Fraction(numerator, 256 * below)
+    assert masses == [Fraction(numerator, denominator) for numerator in numerators]
+
+
+@pytest.mark.parametrize("denominator", [1, 2, 3, 7, 240, 255, 256, 257, 1000, 2**54 - 1])
+def test_coins_in_rows_have_exactly_their_probabilities(denominator: int) -> None:
+    for part in range(8):
+        for other in (0, 1, denominator // 2, denominator - 1, denominator):
+            check_rows(shipped_rows, (part * denominator // 7, other), denominator)
+
+
+def test_wrong_coins_in_rows_are_rejected() -> None:
+    def ties_fail(bits: Bits, numerators: IntArray, denominator: int, size: int) -> BoolArray:
+        return bits.bernoulli_rows(256 * numerators // denominator, 256, size)
+
+    def one_too_many(bits: Bits, numerators: IntArray, denominator: int, size: int) -> BoolArray:
+        return bits.bernoulli_rows(numerators, denominator + 1, size)
+
+    for twin in (ties_fail, one_too_many):
+        with pytest.raises(AssertionError):
+            check_rows(twin, (1, 5), 7)
+    check_rows(shipped_rows, (1, 5), 7)
+
+
+def test_coins_in_rows_are_drawn_in_blocks() -> None:
+    """False alarm below 1e-9: of 3 coins and 3 pairs each count is within 7 deviations."""
+    chances, size = np.array([1, 100, 240]), 200_000
+    coins = SeededBits(6).bernoulli_rows(chances, 241, size)
+    pairs = [coins[:, i] & coins[:, j] for i, j in ((0, 1), (0, 2), (1, 2))]
+    after = coins[1:, 1] & coins[:-1, 1]
+    p = chances / 241
+    expected = [*p, p[0] * p[1], p[0] * p[2], p[1] * p[2], p[1] ** 2]
+    for drawn, chance in zip((*coins.T, *pairs, after), expected, strict=True):
+        assert abs(drawn.sum() - len(drawn) * chance) < 7 * (size * chance) ** 0.5
+    assert SeededBits(6).bernoulli_rows(chances[:0], 241, 3).shape == (3, 0)
+    assert SeededBits(6).bernoulli_rows(chances, 241, 0).shape == (0, 3)
+
+
 def shipped_bernoulli_exp(bits: Bits, numerator: int, denominator: int) -> bool:
     return bool(bits.bernoulli_exp(np.array([numerator]), denominator)[0])
 

@@ -118,6 +118,29 @@ def test_names_in_strings_are_read(foreign: Path, text: str, names: list[str]) -
     assert [name for name in asked if "mechanisms.stated" in sources.stating(name)] == names
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('g("b.py:obligation_x", 1)', ["b.py:obligation_x"]),
+        ('g(\n    a="obligation_x",\n)', ["theory/a.py:obligation_x", "b.py:obligation_x"]),
+        ('P = "b.py"\ng(f"{P}:obligation_x")', ["b.py:obligation_x"]),
+        ('P = "b.py"\nP = "theory/a.py"\ng(f"{P}:obligation_x")', ["theory/a.py:obligation_x"]),
+        (
+            'P = "b." "py"\ng(f"{P}:obligation_x")',
+            ["b.py:obligation_x"],
+        ),
+        ('g("b.py:obligation_x", "b.py:obligation_y")', ["b.py:obligation_x"]),
+        ('g("b.py:obligation_x" "y", 1)', []),
+        ('g("c" "b.py:obligation_x", 1)', []),
+        ('g(r"b.py:obligation_x", 1)', ["b.py:obligation_x"]),
+        ('"""\ng("b.py:obligation_x", 1)\n"""', []),
+        ('a = 1  # g("b.py:obligation_x", 1)', []),
+    ],
+)
+def test_names_in_arguments_are_read(foreign: Path, text: str, names: list[str]) -> None:
+    test_names_in_strings_are_read(foreign, text, names)
+
+
 @pytest.mark.parametrize("folder", ["dpverify/privacy", "dpverify/suite", "spec/theory"])
 def test_imports_read_line_by_line_are_those_of_the_tree(folder: str) -> None:
     files = (Path(__file__).parents[2] / folder).rglob("*.py")

@@ -182,6 +182,9 @@ def test_a_file_is_loaded_when_it_is_asked_for(
     wrong name."""
     for tree in ("mechanisms", "spec", "audits"):
         shutil.copy(foreign / tree / "my_count.py", foreign / tree / "my_sum.py")
+    entries = load(foreign).entries
+    assert "my_sum" in entries  # not loaded for it
+    assert "my_cuont" not in entries
     suite = ["--suite", str(foreign)]
     assert main(["explain", "my_count:add-remove:all", *suite]) == 0
     capsys.readouterr()
