@@ -25,7 +25,7 @@ from ._moving import Faulty
 from ._robust_faults import changed, query_of
 
 _N = 8000  # so many that the balls hardly depend on the noise in the agreement
-_SHARES = tuple(map(Fraction, ("0.01", "0.004", "0.004", "0.35", "0.632")))
+_SHARES = tuple(map(Fraction, ("0.01", "0.004", "0.004", "0.4", "0.582")))
 _GROUP = _N // 20
 _MIDDLE = 0.147  # of all records, so that both ends of a slice are in the ball
 _ROUND = "round 1"
@@ -50,7 +50,7 @@ def mechanism() -> RobustMean:
         "drawn": Fraction(3, 4),
         "shares": _SHARES,
     }
-    return RobustMean.for_budget(ApproxDP(18, "1e-6"), adjacency=Adjacency.REPLACE, **given)
+    return RobustMean.for_budget(ApproxDP(20, "1e-6"), adjacency=Adjacency.REPLACE, **given)
 
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -123,6 +123,6 @@ def configuration(name: str) -> Configuration:
         mechanism=made,
         pairs=pairs(),
         faults=[fault(made) for fault in (_in_two_slices, _half_the_noise, _not_drawn_in)],
-        quick_trials=6_000,
+        quick_trials=7_200,
         target_stages=frozenset({"sides", "round 1", "round 2"}),
     )
