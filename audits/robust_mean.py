@@ -159,6 +159,10 @@ _TRACED = RobustMean.for_budget(
     directions=0,
 )
 
+# Rounds are attacked under replace alone. Under add-remove the plan has the same stages and
+# regions; a signed count moves by 1 in place of 2, a slice by sqrt(R^2 + w^2) in place of 2 R, and
+# the center is by degree weights. The latter two are attacked in "line".
+# ``spec.robust_mean:obligation_loss`` has the exact losses of all stages of rounds under both.
 CONFIGURATIONS = (
     _attacked("line"),
     traced(_soft("soft-core"), _TRACED, n=175, columns=600),

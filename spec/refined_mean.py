@@ -18,20 +18,19 @@ from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
 from .theory import joint, rescaled_laws, scale_ladder, transcript_sums, two_balls
-from .theory.caches import cache
-from .theory.core_means import Basic, Gaussian, Weights, gaussian_shift
+from .theory.core_means import Gaussian, Weights, gaussian_shift
 from .theory.filtered_laws import FilteredLaw
-from .theory.filters import Image, mean_noise
+from .theory.filters import Image
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Exponential, Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.queries import of_each
-from .theory.rescaling import Rescaling, spectrum
+from .theory.released_balls import ball_radius, center, center_noise
+from .theory.rescaling import spectrum
 from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
-First = Weights | Basic | Gaussian
 
 DEPARTURES = (
     Departure(
@@ -52,7 +51,6 @@ DEPARTURES = (
     ),
 )
 _MEAN = Source("OURS", "a masked sum about a released point")
-_FAR = 2**41
 
 
 def first_stage(parameters: Parameters) -> dict[str, Any]:
@@ -67,39 +65,6 @@ def inner_ratio(parameters: Parameters) -> Fraction | None:
     """Return the inner radius over the outer one; None for one ball."""
     given = parameters.get("inner_ratio")
     return None if given is None else Fraction(given)
-
-
-@cache
-def center_noise(first: First, radius: int, numbers: tuple[int, ...]) -> Fraction:
-    """Return the standard deviation of the released mean, in cells, after these released numbers;
-    ``radius`` is that of friends.
-    """
-    if isinstance(first, Weights):
-        return first.noise(radius, numbers[-1])
-    if isinstance(first, Basic):
-        return mean_noise(radius, first.multiplier, numbers[-1])
-    setting = first.setting(first.assumed(numbers[0]))
-    assert setting is not None
-    return mean_noise(radius, setting.spread, numbers[-1], setting.strangers)
-
-
-def ball_radius(parameters: Parameters, public: Rescaling, noise: Fraction) -> int:
-    """Return sqrt(r^2 + d noise^2) in cells, rounded up, at most 2^41.
-
-    r is the radius for records, in the proportion to that for friends that the public
-    parameters have; ``noise`` is that of the center.
-    """
-    share = Fraction(parameters["record_radius"]) / Fraction(parameters["radius"])
-    square = (share * public.radius) ** 2 + public.width * noise**2
-    return min(math.isqrt(math.ceil(square) - 1) + 1, _FAR)
-
-
-def center(mean: Outcome, noise: Fraction) -> Image:
-    """Return the released mean in whole cells, ties to even, within 2^41 of 0 in each
-    coordinate.
-    """
-    one = noise / UNIT
-    return tuple(min(max(round(v * one), -_FAR), _FAR) for v in mean)
 
 
 def sensitivities(parameters: Parameters) -> dict[str, int]:

@@ -17,35 +17,44 @@ import mpmath as mp
 from dpverify.privacy import Adjacency, Source, states
 
 from . import rescaled_mean
-from .refined_mean import ball_radius, center, center_noise
 from .theory import (
     drawn_normals,
     farthest_columns,
-    inner_cuts,
     joint,
     outliers,
-    queries,
     regions,
-    slabs,
     sliced_means,
     transcript_sums,
 )
-from .theory.caches import cache, lru_cache
-from .theory.core_means import Soft, Weights, gaussian_shift
+from .theory.caches import cache
+from .theory.core_means import gaussian_shift
 from .theory.gaussian_laws import UNIT, RoundedGaussianLaw
 from .theory.laws import Outcome, TranscriptLaw, real
 from .theory.obligations import Departure, require
 from .theory.queries import of_each
+from .theory.region_noise import (
+    bins_noise,
+    first_stage,
+    histogram_noise,
+    inner_noise,
+    inner_reach,
+    last_multiplier,
+    multiplier,
+    public_map,
+    round_names,
+    sensitivities,
+    sides_noise,
+    votes_noise,
+)
 from .theory.regions import Region
+from .theory.released_balls import ball_radius, center_noise
+from .theory.released_regions import lead, places, region_of, regions_of, slices_of
 from .theory.rescaled_laws import _weighted
 from .theory.rescaling import Rescaling
-from .theory.shrinking import root_up
 from .theory.tracing_bound import BOUND
 
 Parameters = Mapping[str, Any]
 Prefix = tuple[Outcome, ...]
-Ball = tuple[tuple[int, ...], int]
-"""A center and a radius, in cells."""
 
 DEPARTURES = (
     Departure(
@@ -70,349 +79,6 @@ _MEAN = Source("OURS", "a robust mean by released regions")
 _GAUSSIAN = Source("DRS22", "Gaussian noise on a query of known L2 sensitivity is mu-GDP")
 
 
-# --- public numbers -----------------------------------------------------------------------------
-
-
-def public_map(parameters: Parameters) -> Rescaling:
-    """Return the map of columns in deviations; a cell is the largest power of two that is at most
-    2^-20 radii.
-    """
-    given = Fraction(parameters["radius"])
-    cell = queries.largest_power(lambda c: c * 2**20 <= given)
-    scales = tuple(1 / float(s) for s in parameters["deviations"])
-    return Rescaling(math.floor(given / cell), cell, scales)
-
-
-def multiplier(parameters: Parameters, part: int) -> Fraction:
-    """Return noise_multiplier / sqrt(share), the root rounded up to 2^-40."""
-    share = Fraction(parameters["shares"][part])
-    return Fraction(parameters["noise_multiplier"]) * root_up(1 / share)
-
-
-def last_multiplier(parameters: Parameters) -> Fraction:
-    """Return noise_multiplier / sqrt(share / rounds) of the sum's share, the root rounded up to
-    2^-40.
-    """
-    square = parameters["rounds"] / Fraction(parameters["shares"][-1])
-    return Fraction(parameters["noise_multiplier"]) * root_up(square)
-
-
-def round_names(parameters: Parameters) -> list[str]:
-    """List the stages that release sums."""
-    count = parameters["rounds"]
-    return [f"round {i + 1}" for i in range(count)] if count > 1 else ["sum and count"]
-
-
-def first_stage(parameters: Parameters) -> Weights:
-    """Return the center's noise scales, for the records that are sure to agree."""
-    gamma, full = Fraction(parameters["gamma"]), parameters["full"]
-    weight = 1 - 2 * gamma
-    if full is not None:
-        weight = min(weight / (2 * full - 1), Fraction(1))
-    sure = max(1, math.floor(parameters["n_max"] * (2 * (1 - gamma) * weight - 1)))
-    width = len(parameters["deviations"])
-    own = parameters["adjacency"], multiplier(parameters, 0), sure, Fraction(parameters["tail"])
-    return Weights(*own, width) if full is None else Soft(*own, width, full)
-
-
-def histogram_noise(parameters: Parameters) -> Fraction:
-    """Return the standard deviation in a bin, at least a sixteenth."""
-    moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
-    return max(Fraction(1, 16), multiplier(parameters, 2) * root_up(Fraction(moves)))
-
-
-def votes_noise(parameters: Parameters) -> Fraction:
-    """Return the standard deviation of a column's votes, at least a sixteenth."""
-    moves = Fraction(farthest_columns.votes_moves(parameters["adjacency"]))
-    part = multiplier(parameters, 3 if parameters["directions"] else 1)
-    return max(Fraction(1, 16), part * root_up(moves))
-
-
-def sides_noise(parameters: Parameters) -> Fraction:
-    """Return the standard deviation of the signed count, at least a sixteenth."""
-    moves = Fraction(regions.signed_moves(parameters["adjacency"]))
-    return max(Fraction(1, 16), multiplier(parameters, -2) * root_up(moves))
-
-
-def inner_reach(parameters: Parameters) -> int:
-    """Return the length that is counted along directions: sqrt(inner + 1) deviations, rounded down,
-    in cells; at least 1 and at most the radius.
-    """
-    public = public_map(parameters)
-    square = math.floor((parameters["inner"] + 1) / public.cell**2)
-    return max(1, min(math.isqrt(square), public.radius))
-
-
-def inner_noise(parameters: Parameters) -> Fraction:
-    """Return the standard deviation of the noise on inner moments, in squared cells."""
-    own = parameters["adjacency"], multiplier(parameters, 2)
-    return regions.moments_noise(inner_reach(parameters), *own)
-
-
-def _inner_moments(
-    parameters: Parameters, counts: Mapping[Any, int], region: Region
-) -> tuple[Outcome, Fraction]:
-    unit = UNIT / inner_noise(parameters)
-    own = regions.inner_moments(counts, region, inner_reach(parameters))
-    return tuple(round(unit * v) for v in own), UNIT
-
-
-def sensitivities(parameters: Parameters) -> dict[str, int]:
-    """Return the sensitivity of each stage; that of the agreement in L1, all others squared."""
-    first, d = first_stage(parameters), len(parameters["deviations"])
-    by_stage = {
-        "agreement": first.moves,
-        "mean": transcript_sums.unit_sensitivity(first.spread, d),
-    }
-    if parameters["directions"]:
-        width = d * (d + 1) // 2
-        by_stage["moments"] = transcript_sums.unit_sensitivity(multiplier(parameters, 1), width)
-        inner = parameters["inner"]
-        if inner:
-            width = (inner + 1) * (inner + 2) // 2
-            own = transcript_sums.unit_sensitivity(multiplier(parameters, 2), width)
-            by_stage["inner moments"] = own
-        else:
-            moves = regions.histogram_moves(parameters["directions"], parameters["adjacency"])
-            by_stage["histogram"] = moves
-    if parameters["votes"]:
-        by_stage["votes"] = farthest_columns.votes_moves(parameters["adjacency"])
-    if parameters["rounds"] > 1:
-        by_stage["sides"] = regions.signed_moves(parameters["adjacency"])
-    width = (d + 1) * (2 if parameters["rounds"] > 1 else 1)
-    own = transcript_sums.unit_sensitivity(last_multiplier(parameters), width)
-    return by_stage | dict.fromkeys(round_names(parameters), own)
-
-
-_directions, _slab = lru_cache(maxsize=64)(slabs.directions), lru_cache(maxsize=64)(slabs.slab)
-_inner_slabs = lru_cache(maxsize=64)(inner_cuts.slabs)
-
-
-def _of_bins(parameters: Parameters) -> Fraction:
-    """Return the noise in a bin, 0 where there are no histograms."""
-    histograms = parameters["directions"] and not parameters["inner"]
-    return histogram_noise(parameters) if histograms else Fraction(0)
-
-
-def region_of(parameters: Parameters, public: Rescaling, prefix: Prefix) -> Region:
-    """Return the ball about the released mean; then, as far as they are released, directions,
-    slabs and a box.
-    """
-    return regions_of(parameters, public)(prefix)
-
-
-def regions_of(parameters: Parameters, public: Rescaling) -> Callable[[Prefix], Region]:
-    """Return ``region_of`` for many prefixes: the same function for the same parameters, so that
-    either side of a pair, and every later stage, asks for what is computed already.
-    """
-    return _regions_of(tuple(parameters.items()), public)
-
-
-@lru_cache(maxsize=8)
-def _regions_of(
-    named: tuple[tuple[str, Any], ...], public: Rescaling
-) -> Callable[[Prefix], Region]:
-    parameters = dict(named)
-    first = first_stage(parameters)
-    of_bins = _of_bins(parameters)
-    ball = cache(partial(_ball, parameters, public, first))
-
-    @cache  # of all stages after the mean
-    def about(agreed: int, mean: Outcome) -> Ball:
-        noise, radius = ball(agreed)
-        return center(mean, noise), radius
-
-    @lru_cache(maxsize=64)
-    def after(precision: int, prefix: Prefix) -> Region:
-        return _region(parameters, public, prefix, about(prefix[0][0], prefix[1]), of_bins)
-
-    return lambda prefix: after(mp.mp.prec, prefix)
-
-
-def _ball(
-    parameters: Parameters, public: Rescaling, first: Weights, agreed: int
-) -> tuple[Fraction, int]:
-    """Return the noise on the mean after this agreement, and the radius about it."""
-    noise = center_noise(first, public.radius, (agreed,))
-    return noise, ball_radius(parameters, public, noise)
-
-
-def _region(
-    parameters: Parameters,
-    public: Rescaling,
-    prefix: Prefix,
-    ball: Ball,
-    of_bins: Fraction,
-) -> Region:
-    _, _, *rest = prefix
-    middle, radius = ball
-    bins, count = parameters["bins"], parameters["directions"]
-    part = regions.part_of(radius, bins)
-    along: tuple[Any, ...] = ()
-    cut: tuple[tuple[int, int], ...] = ()
-    if rest and parameters["inner"]:
-        along = _directions(rest[0], public.width, parameters["inner"])
-    elif rest and count:
-        along = _directions(rest[0], public.width, count)
-    box: tuple[int, ...] = ()
-    if parameters["votes"] and len(rest) > 2 * bool(count):
-        box = _box(parameters, public, rest[2 * bool(count)])
-    drawn = Fraction(parameters["drawn"])
-    if len(rest) > 1 and parameters["inner"]:
-        sliced = _side(parameters, public, prefix) != 0
-        drawn = min(drawn, sliced_means.DRAWN_TO) if sliced and drawn < 1 else drawn
-        along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius, sliced)
-    elif len(rest) > 1 and count:
-        deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
-        cut = tuple(
-            _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
-        )
-    return Region(middle, radius, along, cut, part, box, drawn)
-
-
-def _box(parameters: Parameters, public: Rescaling, votes: Outcome) -> tuple[int, ...]:
-    """Return the half widths of the columns, by the votes."""
-    half, gamma = farthest_columns.half_width(public.cell), Fraction(parameters["gamma"])
-    return farthest_columns.box(votes, votes_noise(parameters), gamma, half)
-
-
-def _by_moments(
-    parameters: Parameters, public: Rescaling, first: Any, moments: Any
-) -> inner_cuts.Slabs:
-    """Return the slabs that inner moments along the directions ``first`` show."""
-    unit = inner_noise(parameters) / UNIT * public.cell**2
-    own = min(math.floor(1 / unit), 2**60), regions.constant_of(inner_reach(parameters))
-    slabs_: inner_cuts.Slabs = _inner_slabs(first, tuple(moments), parameters["directions"], *own)
-    return slabs_
-
-
-def _side(parameters: Parameters, public: Rescaling, prefix: Prefix) -> int:
-    """Return 0 where rounds are not in slices; else on which side of the inner moments' first
-    direction outliers are: it is alone, no column is cut, and the signed count tells a side."""
-    made = 4 + bool(parameters["votes"])
-    if parameters["rounds"] == 1 or len(prefix) <= made:
-        return 0
-    first = _directions(prefix[2], public.width, parameters["inner"])
-    *_, alone, records = _by_moments(parameters, public, first, prefix[3])
-    if parameters["votes"]:
-        alone &= min(_box(parameters, public, prefix[4])) >= farthest_columns.OPEN
-    (count,) = prefix[made]
-    return sliced_means.side(count, sides_noise(parameters), records) if alone else 0
-
-
-def _by_inner(
-    parameters: Parameters,
-    public: Rescaling,
-    first: Any,
-    moments: Any,
-    radius: int,
-    sliced: bool,
-) -> tuple[Any, Any, int, int]:
-    """Return directions and slabs that inner moments show, none wider than all bins, the radius
-    that is left and the parts in which these slabs are measured.
-    """
-    bins = parameters["bins"]
-    along, middles, number, *_ = _by_moments(parameters, public, first, moments)
-    if sliced:
-        middles, number = (None,) * len(middles), 0
-    if number >= 2:
-        radius = max(1, math.floor(inner_cuts.SHORTER * radius))
-    part, edge = regions.part_of(radius, bins), bins * regions.PARTS // 2
-    deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
-    half = min(math.floor(inner_cuts.HALF_WIDTH * deviation), 2 * edge)
-    cut = tuple(
-        (0, 2 * edge) if at is None else (min(max(at // part, -edge), edge), half) for at in middles
-    )
-    return along, cut, radius, part
-
-
-def _places(public: Rescaling, deviations: Fraction) -> int:
-    """Return so many deviations in cells times LENGTH, rounded down, at most 2^60."""
-    return min(max(math.floor(deviations * regions.LENGTH / public.cell), -(2**60)), 2**60)
-
-
-def _lead(parameters: Parameters, public: Rescaling, prefix: Prefix) -> tuple[Any, int]:
-    """Return the inner moments' first direction, and the mean along it."""
-    first, most = (
-        _directions(prefix[2], public.width, parameters["inner"]),
-        parameters["directions"],
-    )
-    along, middles, *_ = _by_moments(parameters, public, first, prefix[3])
-    leading = [s for s in product((-1, 0, 1), repeat=most) if next((x for x in s if x), 0) > 0]
-    place = leading.index((1,) + (0,) * (most - 1))
-    return along[place], middles[place] or 0
-
-
-def slices_of(
-    parameters: Parameters, public: Rescaling, prefix: Prefix
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the direction of the next round's slices, 2^12 long, and their edge: where outliers
-    are not on one side of one direction, no record is beyond it.
-
-    The first direction is that of the inner moments, with outliers on its upper side; the next ones
-    are those of the fit to all rounds before, rounded.
-    """
-    return _slices_of(tuple(parameters.items()), public, prefix)
-
-
-@lru_cache(maxsize=256)
-def _slices_of(
-    named: tuple[tuple[str, Any], ...], public: Rescaling, prefix: Prefix
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    parameters = dict(named)
-    sign, share = _side(parameters, public, prefix), Fraction(parameters["gamma"])
-    if not sign:
-        return (0,) * public.width, (2**60,)
-    made = len(prefix) - 5 - bool(parameters["votes"])
-    if not made:
-        along, middle = _lead(parameters, public, prefix)
-        edge = _places(public, sliced_means.EDGE - sliced_means.TURNED * share)
-        return tuple(sign * x for x in along), (sign * middle + edge,)
-    rounds, noise = _released_rounds(parameters, public, prefix, made)
-    fitted = sliced_means.fit(rounds, rounds[0].along, float(share), noise)
-    axis = tuple(round(regions.LENGTH * x) for x in fitted.along)
-    edge_ = sliced_means.next_edge(fitted, tuple(x / regions.LENGTH for x in axis))
-    cells = edge_ * regions.LENGTH / float(public.cell)
-    return axis, (round(min(max(cells, -(2.0**60)), 2.0**60)),)
-
-
-def _released_rounds(
-    parameters: Parameters, public: Rescaling, prefix: Prefix, made: int
-) -> tuple[list[sliced_means.Round], float]:
-    """Return the rounds that were released, in deviations, and the deviation of their noise on
-    sums; sums are over the response of records that are drawn in.
-    """
-    region, ball = (region_of(parameters, public, prefix[:k]) for k in (len(prefix), 2))
-    cell, d = float(public.cell), public.width
-    unit = transcript_sums.noise(region.reach, parameters["adjacency"], last_multiplier(parameters))
-    follows = mp.mpf(1)
-    if region.drawn < 1:
-        own = Fraction(parameters["record_radius"])
-        off = mp.sqrt(real(max((ball.radius * public.cell) ** 2 - own**2, Fraction(0))))
-        length, reach = real(region.radius * public.cell), real(region.reach * public.cell)
-        follows = drawn_normals.response(d, length, reach, off)
-    noise = float(unit) * cell / float(follows)
-    of_number = float(unit) / transcript_sums.weight(region.reach)
-    rounds = []
-    for i in range(made):
-        released = prefix[len(prefix) - made + i]
-        axis, (edge,) = slices_of(parameters, public, prefix[: len(prefix) - made + i])
-        rows = [released[k : k + d + 1] for k in range(0, len(released), d + 1)]
-        rounds.append(
-            sliced_means.Round(
-                tuple(x / regions.LENGTH for x in axis),
-                edge / regions.LENGTH * cell,
-                (_scaled(rows[0][:-1], noise), _scaled(rows[1][:-1], noise)),
-                tuple(row[-1] / 2.0**40 * of_number for row in rows),
-            )
-        )
-    return rounds, noise
-
-
-def _scaled(row: Sequence[int], noise: float) -> tuple[float, ...]:
-    return tuple(x / 2.0**40 * noise for x in row)
-
-
 # --- the law ------------------------------------------------------------------------------------
 
 
@@ -427,7 +93,7 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     counts, adjacency = Counter(images), parameters["adjacency"]
     region_after = regions_of(parameters, public)
     spreads = [multiplier(parameters, 1), last_multiplier(parameters)]
-    of_bins = _of_bins(parameters)
+    of_bins = bins_noise(parameters)
     moments_unit = cache(lambda reach: UNIT / regions.moments_noise(reach, adjacency, spreads[0]))
     noise = cache(lambda reach: transcript_sums.noise(reach, adjacency, spreads[1]))
     before = _weighted(first, public, images, public.degrees(images))
@@ -472,14 +138,22 @@ def law(parameters: Parameters, records: Sequence[Any]) -> TranscriptLaw:
     return TranscriptLaw(tuple(stages), example)
 
 
+def _inner_moments(
+    parameters: Parameters, counts: Mapping[Any, int], region: Region
+) -> tuple[Outcome, Fraction]:
+    unit = UNIT / inner_noise(parameters)
+    own = regions.inner_moments(counts, region, inner_reach(parameters))
+    return tuple(round(unit * v) for v in own), UNIT
+
+
 def _sides_law(
     parameters: Parameters, public: Rescaling, counts: Mapping[Any, int], prefix: Prefix
 ) -> RoundedGaussianLaw:
     """Return the law of the signed count: of the ball's records in slices up to 3/2 deviations
     below the mean along the inner moments' first direction, up to that, up to 3/2 above, beyond."""
     ball = regions_of(parameters, public)(prefix[:2])
-    along, middle = _lead(parameters, public, prefix)
-    off = _places(public, sliced_means.SIDES)
+    along, middle = lead(parameters, public, prefix)
+    off = places(public, sliced_means.SIDES)
     edges = middle - off, middle, middle + off
     told = regions.signed_count(counts, Region(ball.center, ball.radius), along, edges)
     return RoundedGaussianLaw(told, sides_noise(parameters))

@@ -117,6 +117,9 @@ class RobustRegions(RobustParameters):
 
     def _places(self, batch: Transcripts) -> tuple[Integers, Integers]:
         """Return the centers and radii of the balls, in cells."""
+        return self._once(batch, "places", (AGREEMENT, MEAN), lambda: self._placed(batch))
+
+    def _placed(self, batch: Transcripts) -> tuple[Integers, Integers]:
         units, radii, which = self._balls(batch)
         return within_reach(rounded_multiples(batch[MEAN], units, which)), radii
 
@@ -124,6 +127,9 @@ class RobustRegions(RobustParameters):
         """Return the distinct units of centers in cells, the radii, and which unit each
         draw has.
         """
+        return self._once(batch, "balls", (AGREEMENT,), lambda: self._balled(batch))
+
+    def _balled(self, batch: Transcripts) -> tuple[list[Fraction], Integers, IntArray]:
         share = exact(self.record_radius, "record_radius") / exact(self.radius, "radius")
         agreed, which = different(batch[AGREEMENT][:, 0])
         known = balls(self.core(), share, (((AGREEMENT, one),) for one in agreed.tolist()))
@@ -139,7 +145,13 @@ class RobustRegions(RobustParameters):
 
     def _leading(self, batch: Transcripts) -> Integers:
         """Return the directions of the inner moments."""
-        return directions(batch[MOMENTS_STAGE], self.columns(), self.inner)
+        moments = batch[MOMENTS_STAGE]
+        return self._once(
+            batch,
+            "leading",
+            (MOMENTS_STAGE,),
+            lambda: directions(moments, self.columns(), self.inner),
+        )
 
     def _once(
         self, batch: Transcripts, what: Hashable, reads: Iterable[str], compute: Callable[[], _Told]

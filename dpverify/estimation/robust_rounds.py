@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
@@ -46,7 +47,7 @@ class RobustRounds(RobustRegions):
         stages = (*self._place().reads, *self._slab_stages()[1:3])
         across = Released(stages, self._about)
         sides = SignedCount(self._nearness(), self._place(), across)
-        rounds = (self._slice_sum(i) for i in range(self.rounds))
+        rounds = self._slice_sums()
         return (
             Stage(SIDES_STAGE, sides, RoundedGaussian(self._sides_noise())),
             *(
@@ -63,15 +64,16 @@ class RobustRounds(RobustRegions):
         slabs = Released(self._slab_stages(), self._slabs)
         return SlabSum(*shared, self.bins, self._directed(), slabs, box, self.drawn)
 
-    def _slice_sum(self, round_: int) -> SliceSum:
-        """Return the sum in slices of one round."""
-        whole = self._sum()
+    def _slice_sums(self) -> list[SliceSum]:
+        """Return the sum in slices of each round. All ask the same objects for their region, so
+        that a batch computes it once."""
+        whole, stages = self._sum(), self._last_place().reads
         assert isinstance(whole, SlabSum)
         shared = {part.name: getattr(whole, part.name) for part in fields(whole)}
-        stages = self._last_place().reads
-        names = self._round_names()[:round_]
-        across = Released((*stages, *names), _SlicesOf(self, round_))
-        return SliceSum(**shared, across=across, lengths=Released(stages, self._lengths))
+        shared["lengths"] = Released(stages, self._lengths)
+        names = self._round_names()
+        acrosses = (Released((*stages, *names[:i]), _SlicesOf(self, i)) for i in range(self.rounds))
+        return [SliceSum(**shared, across=across) for across in acrosses]
 
     # --- rounds -----------------------------------------------------------------------------------
 
@@ -134,10 +136,9 @@ class RobustRounds(RobustRegions):
         _, first, _ = self._balls(batch)
         lengths = np.column_stack([first, self._last_radii(batch, first)])[rows]
         pairs, which = np.unique(lengths, axis=0, return_inverse=True)
-        noise, off = (
-            np.array(own)[which.ravel()]
-            for own in zip(*(self._noises(int(a), int(b)) for a, b in pairs), strict=True)
-        )
+        unit = self._slice_sums()[0].unit
+        each = [self._noises(unit, int(ball), int(radius)) for ball, radius in pairs]
+        noise, off = (np.array(own)[which.ravel()] for own in zip(*each, strict=True))
         with np.errstate(over="ignore"):
             edges = np.ldexp(np.column_stack([m[1][rows] for m in made]) / _LENGTH, cell)
         return Rounds(
@@ -148,12 +149,14 @@ class RobustRounds(RobustRegions):
             noise,
         )
 
-    def _noises(self, ball: int, radius: int) -> tuple[float, float]:
+    def _noises(
+        self, unit_of: Callable[[int], Fraction], ball: int, radius: int
+    ) -> tuple[float, float]:
         """Return the deviations of the noise of a round in slices, on sums in deviations of the
-        records and over the response, and on numbers."""
+        records and over the response, and on numbers; unit_of: that of a reach, in cells."""
         drawn = self._drawn_for(sliced=True)
         reach = reach_of(radius, drawn)
-        unit = min(to_float(self._slice_sum(0).unit(reach)), MOST)
+        unit = min(to_float(unit_of(reach)), MOST)
         response = self._response(ball, radius, drawn)
         with np.errstate(over="ignore"):
             own = float(np.ldexp(unit, self._nearness().exponent)) / response
@@ -164,7 +167,7 @@ class RobustRounds(RobustRegions):
         read = self._read(transcript, self.rounds, np.zeros(1, np.intp))
         fitted = fit(read, read.along[:, 0], to_float(self.gamma))
         number = max(1.0, float(read.numbers.sum(axis=2).mean()))
-        off = self._noises(*self._radii(transcript))[1]
+        off = self._noises(self._slice_sums()[0].unit, *self._radii(transcript))[1]
         return fitted, number, off * math.sqrt(2 / self.rounds)
 
     def _radii(self, transcript: Transcripts) -> tuple[int, int]:

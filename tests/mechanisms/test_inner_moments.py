@@ -17,8 +17,7 @@ from dpverify.estimation.inner_cuts import look
 from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.inner_moments import InnerMoments
 from dpverify.grid.nearness import Nearness
-from spec import robust_mean as spec
-from spec.theory import inner_cuts, regions
+from spec.theory import inner_cuts, region_noise, regions, released_regions
 from tests.mechanisms.helpers import estimates
 from tests.mechanisms.test_robust_mean import robust
 
@@ -245,7 +244,9 @@ def test_a_deviation_beyond_all_bins_cuts_nobody(radius: str, own: dict[str, Any
     names = ("agreement", "mean", "moments", "inner moments", "sum and count")
     values = {name: np.array([own]) for name, own in zip(names, released, strict=True)}
     batch = Transcripts(values, np.array([6]), np.array([-1]))
-    region = spec.region_of(made.parameters, spec.public_map(made.parameters), released[:4])
+    region = released_regions.region_of(
+        made.parameters, region_noise.public_map(made.parameters), released[:4]
+    )
     view = View(np.repeat([[0.0, 0.0], [1e5, 2e5]], 250, axis=0) * float(radius))
     counts = Counter(map(tuple, view.images(made._nearness()).images.tolist()))
     number = made._sum().totals(view.images(made._nearness()), *made._last_places(batch), batch)[1]

@@ -12,8 +12,7 @@ import pytest
 from dpverify import RobustMeanEstimate as Estimate
 from dpverify import SeededBits
 from dpverify.estimation.directional_cuts import cuts, directions
-from spec import robust_mean as spec
-from spec.theory import drawn_normals, outliers, regions, slabs
+from spec.theory import drawn_normals, outliers, region_noise, regions, released_regions, slabs
 from tests.mechanisms.helpers import estimates
 from tests.mechanisms.test_robust_mean import ADD, HALVES, contaminated, robust
 
@@ -98,10 +97,12 @@ def test_the_certificate_s_room_is_the_spec_s() -> None:
         one = made.estimate(batch[i])
         assert isinstance(one, Estimate)
         assert one.certificate is not None
-        public = spec.public_map(made.parameters)
+        public = region_noise.public_map(made.parameters)
         released = list(batch[i].released.values())
-        region = spec.region_of(made.parameters, public, tuple(released[:2]))
-        noise = regions.moments_noise(region.radius, ADD, spec.multiplier(made.parameters, 1))
+        region = released_regions.region_of(made.parameters, public, tuple(released[:2]))
+        noise = regions.moments_noise(
+            region.radius, ADD, region_noise.multiplier(made.parameters, 1)
+        )
         s = [v / 2**40 for v in released[2]]
         largest = np.linalg.eigvalsh([[s[0], s[2] * 169 / 239], [s[2] * 169 / 239, s[1]]])[-1]
         total = (largest + float(drawn_normals.noise_room(2))) * float(noise * public.cell**2)

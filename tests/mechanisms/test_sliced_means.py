@@ -21,8 +21,7 @@ from dpverify.grid import Released, Transcripts, View
 from dpverify.grid.inner_moments import constant_of
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.slice_sums import SignedCount, SliceSum
-from spec import robust_mean as spec
-from spec.theory import regions, transcript_sums
+from spec.theory import region_noise, regions, released_regions, transcript_sums
 from spec.theory import sliced_means as theory
 from tests.mechanisms.test_robust_mean import robust
 
@@ -237,7 +236,7 @@ def test_what_rounds_show_is_the_spec_s() -> None:
         shares=(Fraction(1, 6),) * 6,
     )
     rng, size = np.random.default_rng(3), 24
-    public = spec.public_map(made.parameters)
+    public = region_noise.public_map(made.parameters)
     values = {
         "agreement": np.full((size, 1), 3000),
         "mean": rng.integers(-(2**30), 2**30, (size, 2)),
@@ -264,10 +263,10 @@ def test_what_rounds_show_is_the_spec_s() -> None:
             names: tuple[str, ...] = ("agreement", "mean", "moments", "inner moments", "votes")
             names += ("sides", *(f"round {k + 1}" for k in range(i)))
             prefix = tuple(tuple(values[name][row].tolist()) for name in names)
-            axis, places = spec.slices_of(made.parameters, public, prefix)
+            axis, places = released_regions.slices_of(made.parameters, public, prefix)
             assert list(axis) == axes[row].tolist()
             assert list(places) == edges[row].tolist()
-            region = spec.region_of(made.parameters, public, prefix)
+            region = released_regions.region_of(made.parameters, public, prefix)
             assert (region.reach, bool(sides[row])) == (lengths[row], any(axis))
             if sides[row]:
                 assert all(slab == (0, made.bins * 256) for slab in region.slabs)
