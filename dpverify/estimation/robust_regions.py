@@ -22,6 +22,7 @@ from dpverify.estimation.friendly_means import (
     within_reach,
 )
 from dpverify.estimation.inner_cuts import HALF_WIDTH, SHORTER, Look, look, patterns
+from dpverify.estimation.long_axes import seen_deviations
 from dpverify.estimation.results import UNSURE
 from dpverify.estimation.robust_parameters import RobustParameters
 from dpverify.grid.inner_moments import InnerMoments, constant_of
@@ -230,9 +231,9 @@ class RobustRegions(RobustParameters):
         known = [self._deviation(int(radius)) for radius in radii]
         deviation = np.array(known, np.int64)[which]
         counts = batch[HISTOGRAM_STAGE].reshape(-1, self.bins)
-        repeated = np.repeat(deviation, self.directions)
-        shape = len(batch), self.directions
-        middles, halves = cuts(counts, repeated, self._histogram_noise())
+        noise, shape = self._histogram_noise(), (len(batch), self.directions)
+        own = seen_deviations(counts, np.repeat(deviation, self.directions), noise, self.gamma)
+        middles, halves = cuts(counts, own, noise)
         return middles.reshape(shape), halves.reshape(shape)
 
     def _box(self, batch: Transcripts) -> Integers:
