@@ -29,6 +29,7 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.ratio_errors import noisy_integers, ratio_square
 from dpverify.estimation.results import RobustMeanEstimate
+from dpverify.estimation.robust_errors import RobustErrors
 from dpverify.estimation.robust_parameters import (
     DRAWN,
     MOST_ROUNDS,
@@ -41,7 +42,6 @@ from dpverify.estimation.robust_regions import (
     MOMENTS_STAGE,
     VOTES_STAGE,
 )
-from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.region_queries import (
     MovingHistogram,
@@ -79,7 +79,7 @@ _QUANTILE = 3.1  # above the normal quantile at 1 - UNSURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobustMean(RobustRounds):
+class RobustMean(RobustErrors):
     """The mean of vectors of known spread, a share of which may be anything; no bound on where it
     is.
 
@@ -295,7 +295,7 @@ class RobustMean(RobustRounds):
             certificate,
             count_deviation=off,
             deviations=self.deviations,
-            cut=self._back(self._left_out(transcript, widths[0], (ball, radius), number, step)),
+            cut=self._back(self._left_out(transcript, (ball, radius), (number, off), step)),
         )
 
     def _of_slices(self, transcript: Transcripts, point: Floats) -> RobustMeanEstimate:
