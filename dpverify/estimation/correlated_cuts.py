@@ -30,13 +30,15 @@ _GRID = np.append(np.linspace(0, 0.95, 20), 0.99)
 @lru_cache(maxsize=4)
 def points(d: int) -> Floats:
     """Draw standard normal points, shape (2 n, d), from public bits; the second half mirrors the
-    first. There are 2048 in each half, fewer in more than 1024 columns."""
+    first, and in every column their mean square is 1. There are 2048 in each half, fewer in more
+    than 1024 columns."""
     n = max(64, min(_POINTS, _NUMBERS // d))
     words = np.arange(1, n * d + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     uniform = ((words ^ (words >> np.uint64(31))) >> np.uint64(12)).astype(np.float64)
     half = scipy.special.ndtri((uniform + 0.5) / 2.0**52).reshape(n, d)
+    half /= np.sqrt(np.square(half).mean(axis=0))
     return np.concatenate([half, -half])
 
 
@@ -70,9 +72,32 @@ def spectrum(moments: Floats, noise: float, radius: float, reach: float) -> Floa
     return np.asarray(variances / variances.mean())
 
 
+def about_mean(values: Floats, vectors: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues and eigenvectors of second moments about the mean, from those about a
+    center, which is ``step`` from it; the mean square of a record is the number of columns."""
+    total = float(values.sum())
+    if not total > 0:
+        return values, vectors
+    scale = total / len(values)
+    own, turned = np.linalg.eigh((vectors * values) @ vectors.T - scale * np.outer(step, step))
+    return np.asarray(own), np.asarray(turned)
+
+
 def limited(squares: Floats, reach: float) -> Floats:
     """Return min(1, reach / length) for these squared lengths."""
     return np.asarray(np.minimum(1.0, reach / np.sqrt(np.maximum(squares, 1e-300))))
+
+
+@lru_cache(maxsize=64)
+def plain_response(d: int, radius: float, reach: float) -> float:
+    """Compute the response of the drawn records, as in ``cuts``, where they are uncorrelated and
+    there is no slab."""
+    squares = np.square(points(d))
+    lengths = squares.sum(axis=1)
+    inside = lengths <= radius * radius
+    share = max(float(inside.mean()), 1 / len(squares))
+    weights = limited(lengths, reach) * inside
+    return max(float(weights @ lengths) / len(squares) / d / share, _LEAST_RESPONSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,35 +160,37 @@ def window_error(
     share = math.erf(ratio / math.sqrt(2))
     density = math.exp(-ratio * ratio / 2) / math.sqrt(2 * math.pi)
     follows = max(1 - 2 * ratio * density / share, 1e-9)
-    left = (1 - follows) ** 2
+    left = 1 - follows
     median = noise * noise * bins / 4 + number / 4
     start = width**2 / 12 + 2 * math.pi * variance * median / number**2
     within = noise * noise * 2 * half**3 / (3 * width) / (number * share) ** 2
     return left**2 * start + within * ((1 - left) / follows) ** 2
 
 
-def inner_error(
-    axis: Floats, place: float, variances: Floats, leading: Floats, inner: Inner, number: float
-) -> float:
-    """Compute the mean square error of the mean along a direction that inner moments show.
+def inner_errors(
+    axes: Floats, step: Floats, variances: Floats, leading: Floats, inner: Inner, number: float
+) -> list[float]:
+    """Compute the mean square errors of the mean along directions that inner moments show.
 
-    axis, leading: the direction, and those of the moments, in the eigenvectors' coordinates, shapes
-    (d,) and (k, d). place: the released mean, from the center. Records count by h^2, h what their
-    places and the constant are drawn in by: so the mean is a share of the distance from the
-    center.
+    axes, step, leading: the directions, the estimate's distance from the center, and the moments'
+    directions, in the eigenvectors' coordinates, shapes (m, d), (d,) and (k, d). Records count by
+    h^2, h what their places and the constant are drawn in by: so along an eigenvector the mean
+    follows the distance from the center by a = E h^2 y^2 / (v E h^2).
     """
     drawn = points(len(variances)) * np.sqrt(variances)
-    own = drawn @ axis
+    squares = np.square(drawn)
     lengths = np.square(drawn @ leading.T).sum(axis=1) + inner.constant**2
-    within = np.square(drawn).sum(axis=1) <= inner.radius**2
+    within = squares.sum(axis=1) <= inner.radius**2
     weights = limited(lengths, inner.reach) ** 2 * within
-    counted, variance = max(float(weights.mean()), _LEAST), float(np.square(own).mean())
-    follows = float(weights @ np.square(own)) / len(own) / counted / variance
-    square = float((weights * own) @ (weights * own)) / len(own) / counted**2
-    sampling = max(square - 2 * follows * variance + variance, 0.0) / number
+    counted = max(float(weights.mean()), _LEAST)
+    weights /= counted * len(weights)
+    follows = weights @ squares / variances
+    square = len(weights) * (weights**2 @ squares)
+    sampling = np.maximum(square - 2 * follows * variances + variances, 0) / number
     noise = inner.noise / (inner.constant * counted * number)
-    moved = (1 / max(follows, _LEAST_RESPONSE) - 1) * place
-    return float(moved**2 + noise**2 + sampling)
+    moved = axes @ ((1 / np.maximum(follows, _LEAST_RESPONSE) - 1) * step)
+    total = np.square(moved) + noise**2 + np.square(axes) @ sampling
+    return [float(one) for one in total]
 
 
 # --- one correlation of all columns -----------------------------------------------------------
@@ -190,7 +217,7 @@ def agreement_shares(d: int, radius: float, full: Fraction | None) -> Floats:
         weights = np.maximum(2 * friends - 1, 0)
         if full is not None:
             weights = np.minimum(weights / (2 * float(full) - 1), 1)
-        shares.append(float(weights.mean()))
+        shares.append(2 * float(weights.mean()) - 1)
     return np.array(shares)
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from dpverify.estimation.column_cuts import OPEN
 from dpverify.estimation.correlated_cuts import (
     Inner,
+    about_mean,
     cuts,
-    inner_error,
+    inner_errors,
     most_correlated,
     one_axis,
+    plain_response,
     spectrum,
     window_error,
 )
@@ -87,11 +89,12 @@ class RobustErrors(RobustRounds):
         own = self._drawn_in(*lengths, self.drawn)
         plain = left_out(d, left.radii[1], left.halves.tolist(), left.axes, own)
         deviation = plain.deviation(left.number, step)
-        agreed = float(batch[AGREEMENT][0, 0])
-        if d == 1 or agreed <= 0:
+        if d == 1:
             return deviation
-        noise = math.hypot(to_float(self.core().noise.scale) / agreed, left.off / left.number)
-        ratio = agreed / left.number * (1 - _SURPRISE * noise)
+        core = self.core()
+        agreed = float(batch[AGREEMENT][0, 0]) + core.shift
+        noise = math.hypot(to_float(core.noise.scale), left.off)
+        ratio = (agreed - _SURPRISE * noise) / left.number
         inside = min(float(self.record_radius), left.radii[1])
         common = most_correlated(d, float(self.radius), inside, self.full, ratio)
         share, follows, excess = one_axis(d, left.radii[1], common)
@@ -113,9 +116,17 @@ class RobustErrors(RobustRounds):
         first, last = (
             float(np.ldexp(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )
-        variances = spectrum(values / 2.0**40 * unit, unit, left.radii[0], first)
+        values, vectors = about_mean(values / 2.0**40 * unit, vectors, left.step)
+        variances = spectrum(values, unit, left.radii[0], first)
         axes = left.axes @ vectors
-        kept = cuts(variances, left.radii[1], last, axes, left.halves, self._response(*lengths))
+        kept = cuts(
+            variances,
+            left.radii[1],
+            last,
+            axes,
+            left.halves,
+            plain_response(self.columns(), left.radii[1], last),
+        )
         errors, spans = np.zeros(len(values)), np.zeros(len(values))
         for axis, error in self._middle_errors(batch, variances, vectors, left, kept.share):
             errors += error * np.square(axis)
@@ -131,7 +142,7 @@ class RobustErrors(RobustRounds):
     ) -> list[tuple[Floats, float]]:
         """List the orthogonal directions that are cut, in the eigenvectors' coordinates, and the
         mean square error of their slabs' middles."""
-        middles, widths = (part[0] for part in self._slabs(batch))
+        widths = self._slabs(batch)[1][0]
         cut = widths < self.bins * PARTS
         single = [sum(map(abs, one)) == 1 for one in patterns(self.directions)]
         chosen = np.flatnonzero(cut & single if self.inner else cut)
@@ -141,13 +152,9 @@ class RobustErrors(RobustRounds):
         per = float(np.ldexp(part_of(last, self.bins) * 2.0**-DIRECTION_BITS, exponent))
         own = np.square(axes) @ variances
         if self.inner:
-            places = (middles[chosen] * per).tolist()
             leading = self._leading(batch)[0] * 2.0**-DIRECTION_BITS @ vectors
-            made = self._inner(left.radii[0])
-            errors = [
-                inner_error(axis, place, variances, leading, made, number)
-                for axis, place in zip(axes, places, strict=True)
-            ]
+            made, step = self._inner(left.radii[0]), left.step @ vectors
+            errors = inner_errors(axes, step, variances, leading, made, number)
         else:
             noise, width = float(self._histogram_noise()), per * PARTS
             halves = widths[chosen] * per
