@@ -23,6 +23,7 @@ from .theory import (
     farthest_columns,
     inner_cuts,
     joint,
+    long_axes,
     outliers,
     queries,
     regions,
@@ -185,6 +186,7 @@ def sensitivities(parameters: Parameters) -> dict[str, int]:
 
 
 _directions, _slab = lru_cache(maxsize=64)(slabs.directions), lru_cache(maxsize=64)(slabs.slab)
+_seen = lru_cache(maxsize=64)(long_axes.seen_deviation)
 _inner_slabs = lru_cache(maxsize=64)(inner_cuts.slabs)
 
 
@@ -264,9 +266,9 @@ def _region(
         along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius, sliced)
     elif len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
-        cut = tuple(
-            _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
-        )
+        gamma, rows = Fraction(parameters["gamma"]), range(0, count * bins, bins)
+        counts = [rest[1][i : i + bins] for i in rows]
+        cut = tuple(_slab(own, _seen(own, deviation, of_bins, gamma), of_bins) for own in counts)
     return Region(middle, radius, along, cut, part, box, drawn)
 
 

@@ -42,7 +42,7 @@ def points(d: int) -> Floats:
     return np.concatenate([half, -half])
 
 
-def spectrum(moments: Floats, noise: float, radius: float, reach: float) -> Floats:
+def spectrum(moments: Floats, noise: float, radius: float, reach: float, away: float) -> Floats:
     """Compute the variances of inliers along the eigenvectors of released second moments, of mean
     1, shape (d,).
 
@@ -61,7 +61,7 @@ def spectrum(moments: Floats, noise: float, radius: float, reach: float) -> Floa
     variances = shown / shown.mean()
     squares = np.square(points(d))
     for _ in range(_ROUNDS):
-        lengths = squares @ variances
+        lengths = squares @ variances + away
         weights = limited(lengths, reach) ** 2 * (lengths <= radius * radius)
         left = weights @ squares * variances
         total = float(left.sum())
@@ -88,16 +88,14 @@ def limited(squares: Floats, reach: float) -> Floats:
     return np.asarray(np.minimum(1.0, reach / np.sqrt(np.maximum(squares, 1e-300))))
 
 
-@lru_cache(maxsize=64)
-def plain_response(d: int, radius: float, reach: float) -> float:
+def plain_response(d: int, radius: float, reach: float, away: float) -> float:
     """Compute the response of the drawn records, as in ``cuts``, where they are uncorrelated and
     there is no slab."""
-    squares = np.square(points(d))
-    lengths = squares.sum(axis=1)
-    inside = lengths <= radius * radius
-    share = max(float(inside.mean()), 1 / len(squares))
-    weights = limited(lengths, reach) * inside
-    return max(float(weights @ lengths) / len(squares) / d / share, _LEAST_RESPONSE)
+    lengths = np.square(points(d)).sum(axis=1)
+    inside = lengths + away <= radius * radius
+    share = max(float(inside.mean()), 1 / len(lengths))
+    weights = limited(lengths + away, reach) * inside
+    return max(float(weights @ lengths) / len(lengths) / d / share, _LEAST_RESPONSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +124,26 @@ class Inner:
 
 
 def cuts(
-    variances: Floats, radius: float, reach: float, axes: Floats, halves: Floats, response: float
+    variances: Floats,
+    radius: float,
+    reach: float,
+    axes: Floats,
+    halves: Floats,
+    away: float,
 ) -> Cuts:
-    """Compute what is left, and what the mean of it over ``response`` makes of the mean of all.
+    """Compute what is left, and what the mean of it over ``plain_response`` makes of the mean of
+    all.
 
     variances: along the eigenvectors. axes: of slabs and boxes, in the eigenvectors' coordinates,
-    shape (k, d); halves: their half widths. A record y counts by h(|y|) y with h = min(1, reach /
+    shape (k, d); halves: their half widths. away: the square of the mean's distance from the
+    center, which adds to those of records. A record y counts by h(|y|) y with h = min(1, reach /
     |y|). By Stein's identity the mean follows the mean of all, along an eigenvector of variance
     v, by a = E h y^2 / v over the share; that is also the covariance of the two means over v / n.
     """
     drawn = points(len(variances)) * np.sqrt(variances)
     squares = np.square(drawn)
-    lengths = squares.sum(axis=1)
+    lengths = squares.sum(axis=1) + away
+    response = plain_response(len(variances), radius, reach, away)
     inside = (lengths <= radius * radius) & (np.abs(drawn @ axes.T) <= halves).all(axis=1)
     share = max(float(inside.mean()), 1 / len(drawn))
     own = limited(lengths, reach) * inside / (len(drawn) * share * response)
@@ -180,7 +186,8 @@ def inner_errors(
     drawn = points(len(variances)) * np.sqrt(variances)
     squares = np.square(drawn)
     lengths = np.square(drawn @ leading.T).sum(axis=1) + inner.constant**2
-    within = squares.sum(axis=1) <= inner.radius**2
+    lengths += float(np.square(leading @ step).sum())
+    within = squares.sum(axis=1) + float(step @ step) <= inner.radius**2
     weights = limited(lengths, inner.reach) ** 2 * within
     counted = max(float(weights.mean()), _LEAST)
     weights /= counted * len(weights)

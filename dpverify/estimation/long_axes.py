@@ -49,7 +49,8 @@ def seen_deviations(
     counts: noisy histograms, shape (rows, bins). deviation: the public one, in parts, shape
     (rows,). noise: the standard deviation in a bin. It is the public one unless the quartiles are
     farther apart than ``explained``, also after each of them is moved to the middle by two standard
-    deviations of noise and sampling.
+    deviations of noise and sampling, and by what it costs that records are not spread evenly in
+    their bins.
     """
     most = explained(gamma)
     if most is None:
@@ -61,6 +62,7 @@ def seen_deviations(
     margin = np.array([math.isqrt(min(own + t, _MOST)) + 1 for t in total.tolist()], np.int64)
     sure = _place(kept, 3 * total - 4 * margin) - _place(kept, total + 4 * margin)
     plain = _place(kept, 3 * total) - _place(kept, total)
+    sure -= PARTS**2 // (4 * np.maximum(deviation, 1))
     long = (margin < total // 4) & (sure * _NORMAL > most * deviation)
     spread = (plain * _NORMAL) >> _BITS
     return np.where(long, np.maximum(spread, deviation), deviation)

@@ -15,7 +15,6 @@ from dpverify.estimation.correlated_cuts import (
     inner_errors,
     most_correlated,
     one_axis,
-    plain_response,
     spectrum,
     window_error,
 )
@@ -117,16 +116,10 @@ class RobustErrors(RobustRounds):
             float(np.ldexp(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )
         values, vectors = about_mean(values / 2.0**40 * unit, vectors, left.step)
-        variances = spectrum(values, unit, left.radii[0], first)
+        away = float(left.step @ left.step)
+        variances = spectrum(values, unit, left.radii[0], first, away)
         axes = left.axes @ vectors
-        kept = cuts(
-            variances,
-            left.radii[1],
-            last,
-            axes,
-            left.halves,
-            plain_response(self.columns(), left.radii[1], last),
-        )
+        kept = cuts(variances, left.radii[1], last, axes, left.halves, away)
         errors, spans = np.zeros(len(values)), np.zeros(len(values))
         for axis, error in self._middle_errors(batch, variances, vectors, left, kept.share):
             errors += error * np.square(axis)
