@@ -22,6 +22,7 @@ from dpverify.privacy.numbers import Floats
 _POINTS, _NUMBERS = 2048, 1 << 21
 _LEAST = 1e-3  # eigenvalues, of their mean
 _LEAST_RESPONSE = 0.05
+_FARTHEST = 1e3  # deviations from a center to a mean
 _ROUNDS = 6
 _NODES, _LENGTHS = 24, 8
 _GRID = np.append(np.linspace(0, 0.95, 20), 0.99)
@@ -52,12 +53,14 @@ def spectrum(moments: Floats, noise: float, radius: float, reach: float, away: f
     inliers'. That records are cut and drawn in is undone by rounds of drawn records.
     """
     d, mean = len(moments), float(moments.mean())
-    if d == 1 or not mean > 0:
+    if d == 1 or not 0 < mean < math.inf:
         return np.ones(d)
-    seen = float(np.square(moments - mean).mean())
-    own = max(seen - noise * noise * ((d + 1) / 2 - 1 / d), 0.0)
-    shown = mean + math.sqrt(own / seen) * (moments - mean) if own else np.full(d, mean)
-    shown = np.maximum(shown / mean, _LEAST)
+    off = moments / mean - 1
+    seen = float(np.square(off).mean())
+    own = max(seen - (noise / mean) ** 2 * ((d + 1) / 2 - 1 / d), 0.0)
+    if not own:
+        return np.ones(d)
+    shown = np.maximum(1 + math.sqrt(own / seen) * off, _LEAST)
     variances = shown / shown.mean()
     squares = np.square(points(d))
     for _ in range(_ROUNDS):
@@ -75,12 +78,12 @@ def spectrum(moments: Floats, noise: float, radius: float, reach: float, away: f
 def about_mean(values: Floats, vectors: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Return eigenvalues and eigenvectors of second moments about the mean, from those about a
     center, which is ``step`` from it; the mean square of a record is the number of columns."""
-    total = float(values.sum())
-    if not total > 0:
+    scale = float(values.sum()) / len(values)
+    if not 0 < scale < math.inf:
         return values, vectors
-    scale = total / len(values)
-    own, turned = np.linalg.eigh((vectors * values) @ vectors.T - scale * np.outer(step, step))
-    return np.asarray(own), np.asarray(turned)
+    near = np.clip(step, -_FARTHEST, _FARTHEST)
+    own, turned = np.linalg.eigh((vectors * (values / scale)) @ vectors.T - np.outer(near, near))
+    return np.asarray(own * scale), np.asarray(turned)
 
 
 def limited(squares: Floats, reach: float) -> Floats:

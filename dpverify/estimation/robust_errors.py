@@ -31,6 +31,7 @@ from dpverify.plans import Transcripts
 from dpverify.privacy.numbers import Floats, to_float
 from dpverify.transformations.degree_weights import AGREEMENT
 
+_FARTHEST = 1e12  # square of the longest distance from a center that is told apart
 _SURPRISE = 1.0  # standard deviations by which fewer records may agree than were released
 
 
@@ -116,7 +117,7 @@ class RobustErrors(RobustRounds):
             float(np.ldexp(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )
         values, vectors = about_mean(values / 2.0**40 * unit, vectors, left.step)
-        away = float(left.step @ left.step)
+        away = min(float(left.step @ left.step), _FARTHEST)
         variances = spectrum(values, unit, left.radii[0], first, away)
         axes = left.axes @ vectors
         kept = cuts(variances, left.radii[1], last, axes, left.halves, away)

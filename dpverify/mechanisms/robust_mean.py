@@ -119,8 +119,11 @@ class RobustMean(RobustErrors):
     hundred skewed or symmetric ones are taken for one-sided, at twice the error. In fewer columns
     inner moments may show less than histograms, which have no rounds.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
-    directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
-    are cut too, and intervals do not count that.
+    directions do. Of correlated inliers the ball and inner moments cut long axes too; histograms do
+    where their quartiles are no farther apart than a share gamma of outliers explains. ``cut`` of
+    the result counts that, for normal inliers of the covariance that the second moments show.
+    Without directions it is, if that is more, for one correlation of all columns: the largest with
+    which as many records agree as were released, up to a standard deviation of noise.
     drawn: the share of the ball's radius to which its records are drawn in for the moments and
     the sum, which then have that much less noise. Below 1, inliers are taken to be normal: the
     mean of drawn-in records is a known factor of the mean of all, and is divided by it.
