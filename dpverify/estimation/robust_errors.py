@@ -102,7 +102,7 @@ class RobustErrors(RobustRounds):
         long, short = 1 / follows - 1
         square = along / d + across * (1 - 1 / d) + (short * step) ** 2
         square += ((long - short) / d) ** 2 * float(step @ step)
-        return np.maximum(deviation, np.sqrt(square))
+        return np.asarray(np.maximum(deviation, np.sqrt(square)))
 
     def _by_moments(self, batch: Transcripts, lengths: tuple[int, int], left: Left) -> Floats:
         """Predict it for inliers of the covariance that the released second moments show.
