@@ -162,18 +162,19 @@ def window_error(
     """Compute the mean square error of a slab's middle, for normal records of this variance.
 
     half: half the slab's width. noise: of a bin's count. width: of a bin. number: of records. The
-    middle starts in the bin of the median, and is the mean within the slab after four rounds; of an
-    error of the start, each round leaves what the window's mean does not follow.
+    middle starts in the bin of the median, and is the mean within the slab after four rounds: of
+    the start's error each leaves what that mean does not follow, and adds its noise and sampling.
     """
     ratio = half / math.sqrt(variance)
     share = math.erf(ratio / math.sqrt(2))
     density = math.exp(-ratio * ratio / 2) / math.sqrt(2 * math.pi)
     follows = max(1 - 2 * ratio * density / share, 1e-9)
-    left = 1 - follows
+    left = (1 - follows) ** 4
     median = noise * noise * bins / 4 + number / 4
     start = width**2 / 12 + 2 * math.pi * variance * median / number**2
-    within = noise * noise * 2 * half**3 / (3 * width) / (number * share) ** 2
-    return left**2 * start + within * ((1 - left) / follows) ** 2
+    within = noise * noise * 2 * half**3 / (3 * width) / (number * share * follows) ** 2
+    sampling = variance * (1 / (follows * share) - 1) / number
+    return left**2 * start + (1 - left) ** 2 * (within + sampling)
 
 
 def inner_errors(

@@ -108,7 +108,8 @@ class RobustErrors(RobustRounds):
         """Predict it for inliers of the covariance that the released second moments show.
 
         What is not followed along an eigenvector is the distance of the mean from the ball's
-        center; across a slab, that from the slab's middle.
+        center; across a slab, that from the slab's middle. Center and histograms are of the same
+        records, and err alike where these are a small sample of all: that part adds up.
         """
         exponent = self._nearness().exponent
         unit = min(to_float(self._moments().unit(lengths[0])), MOST) * 4.0**exponent
@@ -127,7 +128,9 @@ class RobustErrors(RobustRounds):
             spans += np.square(axis)
         spans = np.minimum(spans, 1.0)
         lost = 1 - kept.follows
-        square = kept.excess * kept.share / left.number + np.square(lost) * errors
+        alike = np.maximum(lost * (1 - spans) if self.inner else lost, 0.0)
+        square = kept.excess * kept.share / left.number * np.square(1 + alike)
+        square += np.square(lost) * errors
         moved = vectors @ (lost / kept.follows * (1 - spans) * (left.step @ vectors))
         return np.asarray(np.sqrt(np.square(vectors) @ square + np.square(moved)))
 
