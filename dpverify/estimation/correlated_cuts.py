@@ -57,7 +57,7 @@ def spectrum(moments: Floats, noise: float, radius: float, reach: float, away: f
         return np.ones(d)
     off = moments / mean - 1
     seen = float(np.square(off).mean())
-    own = max(seen - (noise / mean) ** 2 * ((d + 1) / 2 - 1 / d), 0.0)
+    own = max(seen - np.square(noise / mean) * ((d + 1) / 2 - 1 / d), 0.0)
     if not own:
         return np.ones(d)
     shown = np.maximum(1 + math.sqrt(own / seen) * off, _LEAST)
@@ -165,14 +165,17 @@ def window_error(
     middle starts in the bin of the median, and is the mean within the slab after four rounds: of
     the start's error each leaves what that mean does not follow, and adds its noise and sampling.
     """
+    if not (0 < half < math.inf and 0 < width < math.inf):
+        return math.inf
     ratio = half / math.sqrt(variance)
-    share = math.erf(ratio / math.sqrt(2))
+    share = max(math.erf(ratio / math.sqrt(2)), _LEAST)
     density = math.exp(-ratio * ratio / 2) / math.sqrt(2 * math.pi)
     follows = max(1 - 2 * ratio * density / share, 1e-9)
     left = (1 - follows) ** 4
     median = noise * noise * bins / 4 + number / 4
-    start = width**2 / 12 + 2 * math.pi * variance * median / number**2
-    within = noise * noise * 2 * half**3 / (3 * width) / (number * share * follows) ** 2
+    start = width * width / 12 + 2 * math.pi * variance * median / (number * number)
+    counted = number * share * follows
+    within = 2 * noise * noise * half * half * half / (3 * width) / (counted * counted)
     sampling = variance * (1 / (follows * share) - 1) / number
     return left**2 * start + (1 - left) ** 2 * (within + sampling)
 
@@ -189,9 +192,9 @@ def inner_errors(
     """
     drawn = points(len(variances)) * np.sqrt(variances)
     squares = np.square(drawn)
-    lengths = np.square(drawn @ leading.T).sum(axis=1) + inner.constant**2
+    lengths = np.square(drawn @ leading.T).sum(axis=1) + inner.constant * inner.constant
     lengths += float(np.square(leading @ step).sum())
-    within = squares.sum(axis=1) + float(step @ step) <= inner.radius**2
+    within = squares.sum(axis=1) + float(step @ step) <= inner.radius * inner.radius
     weights = limited(lengths, inner.reach) ** 2 * within
     counted = max(float(weights.mean()), _LEAST)
     weights /= counted * len(weights)
@@ -200,7 +203,7 @@ def inner_errors(
     sampling = np.maximum(square - 2 * follows * variances + variances, 0) / number
     noise = inner.noise / (inner.constant * counted * number)
     moved = axes @ ((1 / np.maximum(follows, _LEAST_RESPONSE) - 1) * step)
-    total = np.square(moved) + noise**2 + np.square(axes) @ sampling
+    total = np.square(moved) + noise * noise + np.square(axes) @ sampling
     return [float(one) for one in total]
 
 
@@ -222,7 +225,7 @@ def agreement_shares(d: int, radius: float, full: Fraction | None) -> Floats:
     shares = []
     for common in _GRID:
         long, short = 1 + (d - 1) * common, 1 - common
-        room = np.maximum(radius**2 - long * np.square(along[:, None] - along), 0) / short
+        room = np.maximum(radius * radius - long * np.square(along[:, None] - along), 0) / short
         scaled = room[..., None] * means / spreads
         friends = scipy.special.gammainc(means**2 / spreads, scaled).mean(axis=1)
         weights = np.maximum(2 * friends - 1, 0)

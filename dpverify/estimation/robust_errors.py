@@ -78,7 +78,8 @@ class RobustErrors(RobustRounds):
             first, last = (float(np.ldexp(float(one), exponent)) for one in lengths)
             left = Left((first, last), axes, halves, *count, np.ldexp(step, exponent))
             shown = self._by_moments if self.directions else self._by_agreement
-            return np.asarray(np.ldexp(shown(batch, lengths, left), -exponent))
+            deviation = np.ldexp(shown(batch, lengths, left), -exponent)
+            return np.asarray(np.where(np.isnan(deviation), np.inf, deviation))
 
     def _by_agreement(self, batch: Transcripts, lengths: tuple[int, int], left: Left) -> Floats:
         """Predict it without directions: for uncorrelated inliers, or if that is more, for
@@ -112,7 +113,8 @@ class RobustErrors(RobustRounds):
         records, and err alike where these are a small sample of all: that part adds up.
         """
         exponent = self._nearness().exponent
-        unit = min(to_float(self._moments().unit(lengths[0])), MOST) * 4.0**exponent
+        unit = min(to_float(self._moments().unit(lengths[0])), MOST)
+        unit = float(np.ldexp(unit, 2 * exponent))
         values, vectors = (part[0] for part in eigen(batch[MOMENTS_STAGE], self.columns()))
         first, last = (
             float(np.ldexp(float(reach_of(one, self.drawn)), exponent)) for one in lengths
@@ -164,7 +166,8 @@ class RobustErrors(RobustRounds):
     def _inner(self, radius: float) -> Inner:
         """Return what inner moments of a ball of this radius are of, in deviations."""
         exponent, reach = self._nearness().exponent, self._inner_reach()
-        unit = min(to_float(self._inner_moments().unit()), MOST) * 4.0**exponent
+        unit = min(to_float(self._inner_moments().unit()), MOST)
+        unit = float(np.ldexp(unit, 2 * exponent))
         own, constant = (
             float(np.ldexp(float(one), exponent)) for one in (reach, constant_of(reach))
         )
