@@ -126,7 +126,7 @@ def test_deviations_cover_for_correlated_records(case: str, adjacency: Adjacency
 
     The sum of their mean squares is at most a chi-square of 60 degrees where all columns err alike,
     and beyond the limit (159) with probability 1e-10. For uncorrelated records' deviations it is
-    above 200.
+    above 190.
     """
     d, n = 10, 3000
     given: dict[str, Any] = {"deviations": [1.0] * d, "n_max": n, **CASES[case]}
