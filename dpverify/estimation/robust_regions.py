@@ -15,13 +15,14 @@ from dpverify.estimation.budget_shares import (
     ROOT_BITS,
 )
 from dpverify.estimation.column_cuts import OPEN, boxes, half_width
-from dpverify.estimation.cutting import drawn_response, left_out
+from dpverify.estimation.cutting import drawn_response
 from dpverify.estimation.directional_cuts import MOST, cuts, directions, eigen
 from dpverify.estimation.friendly_means import (
     balls,
     within_reach,
 )
 from dpverify.estimation.inner_cuts import HALF_WIDTH, SHORTER, Look, look, patterns
+from dpverify.estimation.long_axes import seen_deviations
 from dpverify.estimation.results import UNSURE
 from dpverify.estimation.robust_parameters import RobustParameters
 from dpverify.grid.inner_moments import InnerMoments, constant_of
@@ -242,9 +243,9 @@ class RobustRegions(RobustParameters):
         known = [self._deviation(int(radius)) for radius in radii]
         deviation = np.array(known, np.int64)[which]
         counts = batch[HISTOGRAM_STAGE].reshape(-1, self.bins)
-        repeated = np.repeat(deviation, self.directions)
-        shape = len(batch), self.directions
-        middles, halves = cuts(counts, repeated, self._histogram_noise())
+        noise, shape = self._histogram_noise(), (len(batch), self.directions)
+        own = seen_deviations(counts, np.repeat(deviation, self.directions), noise, self.gamma)
+        middles, halves = cuts(counts, own, noise)
         return middles.reshape(shape), halves.reshape(shape)
 
     def _box(self, batch: Transcripts) -> Integers:
@@ -275,35 +276,6 @@ class RobustRegions(RobustParameters):
         if self.inner:
             return columns + int(self._looked(batch).number[0])
         return columns + int((widths < self.bins * PARTS).sum())
-
-    def _left_out(
-        self,
-        batch: Transcripts,
-        widths: Integers,
-        lengths: tuple[int, int],
-        number: float,
-        step: Floats,
-    ) -> Floats:
-        """Predict, in cells, what leaving out records beyond the ball and the slabs adds to the
-        error. lengths: the radii of the first ball and of the last one.
-        """
-        exponent, (_, radius) = self._nearness().exponent, lengths
-        cut = widths < self.bins * PARTS
-        per = part_of(radius, self.bins) * 2.0**-DIRECTION_BITS
-        halves = np.ldexp(widths[cut] * per, exponent)
-        axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
-        if self.votes:
-            box = self._box(batch)[0]
-            (named,) = np.nonzero(box < OPEN)
-            halves = np.append(halves, np.ldexp(box[named].astype(np.float64), exponent))
-            axes = np.vstack([axes, np.zeros((len(named), len(step)))])
-            axes[len(axes) - len(named) + np.arange(len(named)), named] = 1
-        with np.errstate(all="ignore"):
-            length = float(np.ldexp(float(radius), exponent))
-            own = self._drawn_in(*lengths, self.drawn)
-            missing = left_out(self.columns(), length, halves.tolist(), axes, own)
-            deviation = missing.deviation(number, np.ldexp(step, exponent))
-            return np.asarray(np.ldexp(deviation, -exponent))
 
     def _drawn_in(self, ball: int, last: int, drawn: Fraction) -> tuple[float, float] | None:
         """Give ``drawn_response`` for the last ball's radius; None where nobody is drawn in.

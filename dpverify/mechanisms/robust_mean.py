@@ -29,6 +29,7 @@ from dpverify.estimation.friendly_means import (
 )
 from dpverify.estimation.ratio_errors import noisy_integers, ratio_square
 from dpverify.estimation.results import RobustMeanEstimate
+from dpverify.estimation.robust_errors import RobustErrors
 from dpverify.estimation.robust_parameters import (
     DRAWN,
     MOST_ROUNDS,
@@ -41,7 +42,6 @@ from dpverify.estimation.robust_regions import (
     MOMENTS_STAGE,
     VOTES_STAGE,
 )
-from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.farthest_columns import FarthestColumns
 from dpverify.grid.region_queries import (
     MovingHistogram,
@@ -79,7 +79,7 @@ _QUANTILE = 3.1  # above the normal quantile at 1 - UNSURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobustMean(RobustRounds):
+class RobustMean(RobustErrors):
     """The mean of vectors of known spread, a share of which may be anything; no bound on where it
     is.
 
@@ -119,8 +119,11 @@ class RobustMean(RobustRounds):
     hundred skewed or symmetric ones are taken for one-sided, at twice the error. In fewer columns
     inner moments may show less than histograms, which have no rounds.
     votes: whether columns are voted for. Votes assume normal inliers in every column, as
-    directions do. Directions assume uncorrelated inliers besides: of correlated ones the long axes
-    are cut too, and intervals do not count that.
+    directions do. Of correlated inliers the ball and inner moments cut long axes too; histograms do
+    where their quartiles are no farther apart than a share gamma of outliers explains. ``cut`` of
+    the result counts that, for normal inliers of the covariance that the second moments show.
+    Without directions it is, if that is more, for one correlation of all columns: the largest with
+    which as many records agree as were released, up to a standard deviation of noise.
     drawn: the share of the ball's radius to which its records are drawn in for the moments and
     the sum, which then have that much less noise. Below 1, inliers are taken to be normal: the
     mean of drawn-in records is a known factor of the mean of all, and is divided by it.
@@ -295,7 +298,7 @@ class RobustMean(RobustRounds):
             certificate,
             count_deviation=off,
             deviations=self.deviations,
-            cut=self._back(self._left_out(transcript, widths[0], (ball, radius), number, step)),
+            cut=self._back(self._left_out(transcript, (ball, radius), (number, off), step)),
         )
 
     def _of_slices(self, transcript: Transcripts, point: Floats) -> RobustMeanEstimate:

@@ -19,6 +19,7 @@ from . import (
     drawn_normals,
     farthest_columns,
     inner_cuts,
+    long_axes,
     regions,
     slabs,
     sliced_means,
@@ -47,6 +48,7 @@ Ball = tuple[tuple[int, ...], int]
 """A center and a radius, in cells."""
 
 _directions, _slab = lru_cache(maxsize=64)(slabs.directions), lru_cache(maxsize=64)(slabs.slab)
+_seen = lru_cache(maxsize=64)(long_axes.seen_deviation)
 _inner_slabs = lru_cache(maxsize=64)(inner_cuts.slabs)
 
 
@@ -120,9 +122,9 @@ def _region(
         along, cut, radius, part = _by_inner(parameters, public, along, rest[1], radius, sliced)
     elif len(rest) > 1 and count:
         deviation = min(math.floor(regions.LENGTH / public.cell / part), 2**30)
-        cut = tuple(
-            _slab(rest[1][i * bins : (i + 1) * bins], deviation, of_bins) for i in range(count)
-        )
+        gamma, rows = Fraction(parameters["gamma"]), range(0, count * bins, bins)
+        counts = [rest[1][i : i + bins] for i in rows]
+        cut = tuple(_slab(own, _seen(own, deviation, of_bins, gamma), of_bins) for own in counts)
     return Region(middle, radius, along, cut, part, box, drawn)
 
 

@@ -120,10 +120,16 @@ class Case:
         made: Any = getattr(dpverify, self.kind)
         return made.for_budget(BUDGET, adjacency=self.adjacency, **self.parameters)
 
+    correlation: Any = None
+    """The correlation matrix of columns, shape (d, d); None for uncorrelated ones."""
+
     def data(self, run: int) -> Any:
         """Draw a run's dataset: shape (n, d), or (n,) for a mechanism of numbers."""
         shape = (self.n, self.d) if self.d else (self.n,)
-        return np.random.default_rng([self.n, self.d, run]).normal(self.center, 1.0, shape)
+        rng = np.random.default_rng([self.n, self.d, run])
+        if self.correlation is None:
+            return rng.normal(self.center, 1.0, shape)
+        return self.center + rng.normal(size=shape) @ np.linalg.cholesky(self.correlation).T
 
 
 def _both(name: str, kind: str, n: int, columns: int, /, **own: Any) -> Iterator[Case]:
@@ -177,6 +183,37 @@ def cases() -> Iterator[Case]:
         )
     yield from centers()
     yield from columns()
+    yield from correlated()
+
+
+def correlations(d: int) -> dict[str, Any]:
+    """List correlation matrices: one correlation of all columns, autoregressive ones, and variances
+    1 / i in a random rotation, scaled to the unit diagonal."""
+    rows = np.arange(d)
+    made = {f"equal {c}": np.where(np.eye(d, dtype=bool), 1.0, c) for c in (0.2, 0.5, 0.9)}
+    made |= {f"AR {c}": c ** np.abs(rows[:, None] - rows) for c in (0.5, 0.9)}
+    turned = np.linalg.qr(np.random.default_rng(d).normal(size=(d, d)))[0]
+    covariance = (turned / (rows + 1)) @ turned.T
+    scales = np.sqrt(np.diag(covariance))
+    return made | {"rotated": covariance / np.outer(scales, scales)}
+
+
+def correlated() -> Iterator[Case]:
+    """List ``RobustMean`` with histograms, inner moments, without directions and in rounds, for
+    correlated records."""
+    for n, d in ((3000, 3), (3000, 10), (10_000, 50)):
+        looks: dict[str, dict[str, Any]] = {
+            "histograms": {"inner": 0},
+            "inner moments": {"inner": min(d - 1, 10)},
+            "no directions": {"directions": 0},
+        }
+        looks |= {"rounds": {"inner": 10, "rounds": 4}} if d == 50 else {}
+        for kind, matrix in correlations(d).items():
+            for look, own in looks.items():
+                given = {"deviations": [1.0] * d, "n_max": n, **own}
+                for adjacency in (ADD, REPLACE):
+                    name = f"robust, correlated {kind}, {look} {n} x {d}, {adjacency}"
+                    yield Case(name, "RobustMean", adjacency, n, d, given, correlation=matrix)
 
 
 def centers() -> Iterator[Case]:

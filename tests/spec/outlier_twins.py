@@ -13,10 +13,12 @@ import pytest
 from dpverify.privacy import Adjacency
 from spec import robust_mean
 from spec.theory import (
+    correlated_cuts,
     drawn_normals,
     farthest_columns,
     hidden_directions,
     inner_cuts,
+    long_axes,
     outliers,
     regions,
     slabs,
@@ -158,6 +160,22 @@ TWINS: dict[str, dict[str, Any]] = {
         "narrower than two bins": partial(slabs.slab, least=0),
         "always open": lambda counts, deviation, noise: (0, 256 * len(counts)),
         "four bins at least": partial(slabs.slab, least=1024),
+    },
+    "theory.long_axes:obligation_seen_deviation": {
+        "the public one": lambda counts, deviation, noise, gamma: deviation,
+        "as if there were no outliers": lambda counts, deviation, noise, gamma: (
+            long_axes.seen_deviation(counts, deviation, noise, Fraction(0))
+        ),
+        "half as many": lambda counts, deviation, noise, gamma: long_axes.seen_deviation(
+            counts, deviation, noise, gamma / 2
+        ),
+    },
+    "theory.correlated_cuts:obligation_one_axis": {
+        "uncorrelated": lambda d, radius, common: correlated_cuts.one_axis(d, radius, 0),
+        "axes swapped": lambda d, radius, common: correlated_cuts.one_axis(d, radius, -common),
+        "half the radius": lambda d, radius, common: correlated_cuts.one_axis(
+            d, radius / 2, common
+        ),
     },
     "theory.hidden_directions:obligation_signal": {
         "half": lambda hidden: hidden_directions.signal(hidden) / 2,
