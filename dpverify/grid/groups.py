@@ -68,7 +68,8 @@ class SumOver:
         """Return the statistic of each group, from sums of shape (groups, columns)."""
         own = sums[:, list(self.coordinates)]
         fits = largest(own) * len(self.coordinates) < WORD
-        return (own if fits else own.astype(object)).sum(axis=1)
+        totals: Integers = (own if fits else own.astype(object)).sum(axis=1)
+        return totals
 
     def check(self, columns: int) -> None:
         """Raise ValueError unless these are coordinates, at least one."""
