@@ -20,12 +20,10 @@ from dpverify.estimation.two_balls import (
     left_of_noise,
     shrinkage,
 )
-from dpverify.grid import View
-from dpverify.grid.records import ingest
 from dpverify.grid.shapes import shape_of, tail_radius
-from dpverify.plans.law import Law
 from spec import refined_mean as spec
 from spec.theory import two_balls
+from tests.mechanisms.helpers import law_on, view_of
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 BUDGET = ApproxDP(1, "1e-6")
@@ -153,10 +151,9 @@ def errors(
         normal = kind == "normal"
         rows = rng.normal(size=(n, d)) if normal else rng.exponential(size=(n, d))
         rows = rows * deviations
-        view = View(ingest(rows, mechanisms[0].domain))
+        view = view_of(mechanisms[0], rows)
         for i, mechanism in enumerate(mechanisms):
-            law = Law(mechanism.fixed_plan, view, mechanism.adjacency, mechanism.domain)
-            release = mechanism.release(law, SeededBits(run))
+            release = mechanism.release(law_on(mechanism, view), SeededBits(run))
             assert isinstance(release, VectorMeanEstimate)
             off = release.value - rows.mean(axis=0)
             away[i, run] = (off**2).sum()
