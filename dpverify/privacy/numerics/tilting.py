@@ -26,7 +26,6 @@ _MOST_POINTS = 1 << 15
 _ENOUGH = 1 << 13
 """Number of points up to which no smoothing is used."""
 _FARTHEST = 900.0  # largest |log2 tilt|
-_GRID = np.arange(33.0)
 _CUT, _CUT_OF_SMOOTHED = (BITS + 4) * math.log(2), 24 * math.log(2)
 
 
@@ -65,17 +64,14 @@ class Rough:
     def moment(self, tilts: Floats, extra: float = 0.0) -> Floats:
         """Return log M at each tilt, Gaussian noise of square ``extra`` included."""
         t = tilts[:, None]
+        log_ratio = -self.unit * (1 + 2 * t)
         with np.errstate(all="ignore"):
-            gaussian: Floats = (self.square + extra) * tilts * (tilts + 1) / 2
-            if not len(self.unit):
-                return gaussian
-            log_ratio = -self.unit * (1 + 2 * t)
             far = np.exp(self.reach * log_ratio)
             inner = np.expm1(-self.unit) / np.expm1(log_ratio)
             middle = inner * np.exp(log_ratio) * -np.expm1((self.reach - 1) * log_ratio)
             totals = np.log1p(far + middle) - np.log1p(np.exp(-self.unit))
             each = (t * self.reach * self.unit + totals) * self.times
-            total: Floats = each.sum(axis=1) + gaussian
+            total: Floats = each.sum(axis=1) + (self.square + extra) * tilts * (tilts + 1) / 2
             return total
 
 
@@ -84,11 +80,8 @@ def least(objective: Callable[[Floats], Floats], fine: float) -> float:
     """Return log2 of where a function of the tilt with one valley is least, to within ``fine``."""
     low, high = -_FARTHEST, _FARTHEST
     while high - low > fine:
-        step = (high - low) / 32
-        powers = low + step * _GRID
-        powers[-1] = high  # as np.linspace, in a third of the time
-        values = objective(np.exp2(powers))
-        best = int(np.argmin(np.where(np.isnan(values), np.inf, values)))
+        values = np.nan_to_num(objective(np.exp2(np.linspace(low, high, 33))), nan=np.inf)
+        best, step = int(np.argmin(values)), (high - low) / 32
         low, high = low + max(best - 1, 0) * step, low + min(best + 1, 32) * step
     return (low + high) / 2
 
