@@ -128,7 +128,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(10_000, 10, 50)
+        gc.set_threshold(50_000, 20, 50)
         gc.enable()
 
 

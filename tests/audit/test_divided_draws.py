@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -199,6 +200,7 @@ def _misses(p: float, q: float, sizes: Sequence[tuple[int, int]]) -> float:
     )
 
 
+@cache  # the same of sizes that are fixed and of sizes that draws decide
 def _is_missed(p: float, q: float, hits: int, n: int, others: int, m: int) -> bool:
     one = confidence_region(Counted(hits, n, others, m), 32, ALPHA)
     return not bool(np.any((one.lower <= p) & (q <= one.upper)))

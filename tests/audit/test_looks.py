@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -121,17 +122,28 @@ def test_what_only_pretends_to_be_evident_makes_no_false_alarms() -> None:
 
 
 ALPHA, SHORT, LONG = 0.1, 20, 60
+ENDS = "lower", "upper"
 TRUTHS = [(1.0, 0.2), (0.5, 0.5)]
 
 
 def missed(p: float, q: float, share: float, draws: int) -> Floats:
     """Return for which counts of so many draws a side the region leaves out the truth, shape
     (draws + 1, draws + 1)."""
-    result = np.zeros((draws + 1, draws + 1))
-    for hits, others in product(range(draws + 1), repeat=2):
-        region = confidence_region(Counted(hits, draws, others, draws), share, ALPHA)
-        result[hits, others] = not np.any((region.lower <= p) & (q <= region.upper))
+    lower, upper = regions(share, draws)
+    result: Floats = 1.0 - np.any((lower <= p) & (q <= upper), axis=2)
     return result
+
+
+@cache  # whatever the truth
+def regions(share: float, draws: int) -> tuple[Floats, Floats]:
+    """Return the boxes of every pair of counts, shape (draws + 1, draws + 1, boxes)."""
+    every = range(draws + 1)
+    boxes = [
+        [confidence_region(Counted(hits, draws, others, draws), share, ALPHA) for others in every]
+        for hits in every
+    ]
+    lower, upper = (np.array([[getattr(one, end) for one in row] for row in boxes]) for end in ENDS)
+    return lower, upper
 
 
 def masses(p: float, q: float, draws: int) -> Floats:

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dpverify import Adjacency, SeededBits, result_from
+from dpverify.grid import View
+from dpverify.grid.records import ingest
 from dpverify.plans import Mechanism
+from dpverify.plans.law import Law
 
 RELEASES = 2000
 OF_NORMAL_NOISE = 1000  # enough for ``mean_square_fits`` where noise is Gaussian
@@ -46,6 +49,17 @@ def some_edge_rows(world: int) -> list[Any]:
     """All of ``edge_rows`` for the first two of a mechanism's worlds; two rows and all pairs for
     the others."""
     return edge_rows() if world < 2 else edge_rows()[2::2]
+
+
+def view_of(mechanism: Mechanism[Any], data: Any) -> View:
+    """Return a view of records, from which several mechanisms of one domain can release: what
+    takes long, such as counting friends, is done once for all of them."""
+    return View(ingest(data, mechanism.domain))
+
+
+def law_on(mechanism: Mechanism[Any], view: View) -> Law:
+    """Return the law of a mechanism on a view of ``view_of``."""
+    return Law(mechanism.fixed_plan, view, mechanism.adjacency, mechanism.domain)
 
 
 def typed_releases(mechanism: Mechanism[Any], datasets: Sequence[Any]) -> Iterator[Any]:

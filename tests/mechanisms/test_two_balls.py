@@ -4,6 +4,7 @@ of skewed records, deviations."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpverify.estimation.two_balls import (
 from dpverify.grid.shapes import shape_of, tail_radius
 from spec import refined_mean as spec
 from spec.theory import two_balls
+from tests.mechanisms.helpers import law_on, view_of
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 BUDGET = ApproxDP(1, "1e-6")
@@ -135,34 +137,39 @@ def test_the_error_is_never_above_that_of_the_outer_ball(far: float, small: floa
 
 
 def errors(
-    mechanism: RefinedMean, law: str, runs: int, deviations: Any = DEVIATIONS
-) -> tuple[Any, Any]:
-    """Return squared distances from the records' mean of n_max records, and shares of coordinates
-    within two deviations."""
-    n, d = mechanism.n_max, len(deviations)
-    away, inside = [], []
+    mechanisms: Sequence[RefinedMean], kind: str, runs: int, deviations: Any = DEVIATIONS
+) -> list[tuple[Any, Any]]:
+    """Return, for each mechanism, squared distances from the records' mean of n_max records, and
+    shares of coordinates within two deviations.
+
+    All release from one view of the records, whose friends are counted once.
+    """
+    n, d = mechanisms[0].n_max, len(deviations)
+    away, inside = np.empty((2, len(mechanisms), runs))
     for run in range(runs):
         rng = np.random.default_rng([4, run])
-        normal = law == "normal"
+        normal = kind == "normal"
         rows = rng.normal(size=(n, d)) if normal else rng.exponential(size=(n, d))
         rows = rows * deviations
-        release = mechanism.release(rows, SeededBits(run))
-        assert isinstance(release, VectorMeanEstimate)
-        off = release.value - rows.mean(axis=0)
-        away.append((off**2).sum())
-        inside.append((np.abs(off) <= 2 * release.standard_deviation).mean())
-    return np.array(away), np.array(inside)
+        view = view_of(mechanisms[0], rows)
+        for i, mechanism in enumerate(mechanisms):
+            release = mechanism.release(law_on(mechanism, view), SeededBits(run))
+            assert isinstance(release, VectorMeanEstimate)
+            off = release.value - rows.mean(axis=0)
+            away[i, run] = (off**2).sum()
+            inside[i, run] = (np.abs(off) <= 2 * release.standard_deviation).mean()
+    return [*zip(away, inside, strict=True)]
 
 
 def test_normal_records_have_less_error_and_skewed_ones_no_more_than_before() -> None:
     """60 releases each. The root mean square is below .95 of that with one ball; for exponential
     records, whose loss by the ball is a good part of it, below 1.02 times; deviations of normal
     records cover at least 94% of coordinates."""
-    two, one = made(), made(inner_ratio=None)
-    (away, inside), (before, _) = errors(two, "normal", 60), errors(one, "normal", 60)
+    both = made(), made(inner_ratio=None)
+    (away, inside), (before, _) = errors(both, "normal", 60)
     assert math.sqrt(away.mean() / before.mean()) < 0.95
     assert inside.mean() > 0.94
-    skewed = [errors(each, "exponential", 60)[0].mean() for each in (two, one)]
+    skewed = [away.mean() for away, _ in errors(both, "exponential", 60)]
     assert math.sqrt(skewed[0] / skewed[1]) < 1.02
 
 
@@ -185,8 +192,8 @@ def test_the_error_is_the_expected_one(epsilon: int, d: int, n: int, power: int,
     }
     budget, own = ApproxDP(epsilon, "1e-6"), {"record_radius": outer, "inner_ratio": inner / outer}
     two, one = (RefinedMean.for_budget(budget, **given, **o) for o in (own, {"inner_ratio": None}))
-    for mechanism in (two, one):
-        away = errors(mechanism, "normal", runs, deviations)[0]
+    measured = errors((two, one), "normal", runs, deviations)
+    for mechanism, (away, _) in zip((two, one), measured, strict=True):
         expected = float(spec.expected_error(mechanism.parameters, n))
         error = away.std() / away.mean() / math.sqrt(runs)
         assert abs(away.mean() / expected**2 - 1) < 6 * error + 0.06

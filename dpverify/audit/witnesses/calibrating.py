@@ -65,30 +65,40 @@ class _Levels:
     both: Floats
     apart: Ranks
 
-    def bent(self, bends: list[float]) -> _Fit:
-        """Fit a logistic regression on a curve with these bends."""
-        slopes = [np.maximum(self.scores - bend, 0.0) for bend in bends]
-        basis = np.column_stack([np.ones_like(self.scores), self.scores, *slopes])
-        alone = np.zeros((len(basis), len(self.apart)))
+    def line(self) -> _Fit:
+        """Fit a logistic regression on a line."""
+        alone = np.zeros((len(self.scores), len(self.apart)))
         alone[self.apart, np.arange(len(self.apart))] = 1.0
-        basis = np.hstack([basis, alone])
-        odds, curvature = _fitted(basis, self.hits, self.both)
-        share, missed = scipy.special.expit(odds), self.both - self.hits
-        likely = 2 * float(
-            (scipy.special.xlogy(self.hits, share) + scipy.special.xlogy(missed, 1 - share)).sum()
-        )
-        return _Fit(basis, odds, curvature, likely)
+        basis = np.column_stack([np.ones_like(self.scores), self.scores, alone])
+        return self._fits(basis[np.newaxis], np.zeros(basis.shape[1]))[0]
+
+    def bent(self, fit: _Fit, bends: list[float]) -> list[_Fit]:
+        """Fit curves that have one of these bends more than ``fit``, from which the fits begin."""
+        slopes = np.maximum(self.scores - np.array(bends)[:, np.newaxis], 0.0)[..., np.newaxis]
+        basis = np.broadcast_to(fit.basis, (len(bends), *fit.basis.shape))
+        return self._fits(np.concatenate([basis, slopes], axis=2), np.append(fit.weights, 0.0))
+
+    def _fits(self, bases: Floats, start: Floats) -> list[_Fit]:
+        """Fit a logistic regression on every basis, shape (fits, levels, numbers), all at once."""
+        weights, odds, curvatures = _fitted(bases, self.hits, self.both, start)
+        shares, missed = scipy.special.expit(odds), self.both - self.hits
+        hits = scipy.special.xlogy(self.hits, shares)
+        likely = 2 * (hits + scipy.special.xlogy(missed, 1 - shares)).sum(axis=1)
+        parts = zip(bases, weights, odds, curvatures, likely.tolist(), strict=True)
+        return [_Fit(*part) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
     """A curve that was fitted to levels.
 
-    basis: shape (levels, numbers). odds: the logarithm of each level's. curvature: that of the
-    logarithm of the likelihood, of which ``likely`` is twice the value.
+    basis: shape (levels, numbers). weights: those of its columns. odds: the logarithm of each
+    level's. curvature: that of the logarithm of the likelihood, of which ``likely`` is twice the
+    value.
     """
 
     basis: Floats
+    weights: Floats
     odds: Floats
     curvature: Floats
     likely: float
@@ -167,19 +177,16 @@ def _simplest(
     """Return the odds and their errors by a line, or by a curve with those bends that make them
     evidently likelier; how many bends it has, and the logarithm of its likelihood.
     """
-    bends: list[float] = []
-    best = levels.bent(bends)
-    while len(bends) < most:
-        inside = [b for b in possible if levels.scores.min() < b < levels.scores.max()]
-        options = [(levels.bent([*bends, b]), b) for b in inside if b not in bends]
-        if not options:
+    best, bends = levels.line(), 0
+    left = [b for b in possible if levels.scores.min() < b < levels.scores.max()]
+    while bends < most and left:
+        fits = levels.bent(best, left)
+        likeliest = max(range(len(left)), key=lambda i: fits[i].likely)
+        if not fits[likeliest].likely > best.likely + _EVIDENT:
             break
-        fit, bend = max(options, key=lambda option: option[0].likely)
-        if not fit.likely > best.likely + _EVIDENT:
-            break
-        best = fit
-        bends.append(bend)
-    return best.odds, best.errors(), len(bends), best.likely / 2
+        best, bends = fits[likeliest], bends + 1
+        del left[likeliest]
+    return best.odds, best.errors(), bends, best.likely / 2
 
 
 def _ends(scores: Floats) -> Ranks:
@@ -193,21 +200,26 @@ def _ends(scores: Floats) -> Ranks:
     return ends
 
 
-def _fitted(basis: Floats, hits: Floats, both: Floats) -> tuple[Floats, Floats]:
-    """Return the logarithm of the own side's odds at every level, by logistic regression, and
-    the curvature at the last step.
+def _fitted(
+    bases: Floats, hits: Floats, both: Floats, start: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return weights of logistic regressions by Newton's method from ``start``, the logarithm of
+    the own side's odds at every level, and the curvatures at the last step.
 
-    basis: shape (levels, numbers).
+    bases: shape (fits, levels, numbers). A fit that is done moves no more.
     """
-    across, fitted = basis.T, np.zeros(basis.shape[1])
-    ridge = _RIDGE * np.eye(len(fitted))
+    across, fitted = bases.swapaxes(1, 2), np.tile(start, (len(bases), 1))
+    ridge, curvatures = _RIDGE * np.eye(len(start)), np.empty((len(bases), *2 * start.shape))
+    rest = np.arange(len(bases))
     for _ in range(_NEWTON):
-        share = scipy.special.expit(basis @ fitted)
-        expected = both * share
-        slope = across @ (hits - expected) - _RIDGE * fitted
-        curvature = (across * (expected * (1 - share))) @ basis + ridge
-        step = np.linalg.solve(curvature, slope)
-        fitted += step
-        if np.abs(step).max() < _DONE:
+        basis, own = (bases, across) if len(rest) == len(bases) else (bases[rest], across[rest])
+        shares = scipy.special.expit((basis @ fitted[rest, :, np.newaxis])[..., 0])
+        expected = both * shares
+        slopes = (own @ (hits - expected)[..., np.newaxis])[..., 0] - _RIDGE * fitted[rest]
+        curvatures[rest] = (own * (expected * (1 - shares))[:, np.newaxis]) @ basis + ridge
+        steps = np.linalg.solve(curvatures[rest], slopes[..., np.newaxis])[..., 0]
+        fitted[rest] += steps
+        rest = rest[~(np.abs(steps).max(axis=1) < _DONE)]
+        if not len(rest):
             break
-    return basis @ fitted, curvature
+    return fitted, (bases @ fitted[..., np.newaxis])[..., 0], curvatures
