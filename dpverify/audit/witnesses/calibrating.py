@@ -110,7 +110,7 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
         return None
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)  # equal scores are of one level, in any order
     scores, sides = scores[order], (order < len(own)).astype(np.float64)
     curve = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
     if curve is None and bends:
@@ -127,7 +127,7 @@ def gain_by_levels(own: Floats, other: Floats) -> float:
 
     own, other: scores in order. A curve takes twenty times as long.
     """
-    both = np.sort(np.concatenate([own, other]), kind="stable")
+    both = np.sort(np.concatenate([own, other]))
     few = np.geomspace(_RAREST, len(both), _ROUGH_LEVELS).astype(np.intp)
     ranks = np.concatenate([few, len(both) - few])
     edges = np.unique(both[np.minimum(ranks, len(both) - 1)])

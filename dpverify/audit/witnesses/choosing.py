@@ -217,10 +217,15 @@ def ranked(
     judged, suspects = _judged(scores, candidates, task)
     task = replace(task, divides=task.divides and _gains_by_division(judged, scores, task))
 
+    foremost = [_foremost(judged[side], task, most) for side in (0, 1)]
+    most_promising = max(best[0].promise for best in foremost)
+
     def options(side: int) -> Options:
-        best = _foremost(judged[side], task, most)
+        best = foremost[side]
         if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
-            best = [_compared(best[0], judged[side], side, scores, task, contenders)]
+            likely = _LIKELY if best[0].promise > most_promising - _CLOSE else 0
+            likeliest = _likeliest(judged[side], scores, likely)
+            best = [_compared(best[0], judged[side], likeliest, side, scores, task, contenders)]
         witnesses = tuple(_finished(one, side, scores, task) for one in best)
         suspect = suspects[side]
         if suspect is not None:
@@ -329,11 +334,16 @@ def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> 
 
 
 def _compared(
-    best: Witness, witnesses: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
+    best: Witness,
+    witnesses: Sequence[Witness],
+    likeliest: Sequence[Witness],
+    side: int,
+    scores: _Scores,
+    task: Task,
+    number: int,
 ) -> Witness:
     """Return the witness that is worth most, among those that promise nearly as much as the
-    best and those whose scores make the sides of all draws likeliest; the plainest where several
-    are worth the same.
+    best and the likeliest; the plainest where several are worth the same.
 
     It leaves out those whose curves of odds make the sides of all draws far less likely than
     another's: rare events are too few to tell scores by, and a score that tells more does so
@@ -343,7 +353,7 @@ def _compared(
     close = sorted(close, key=lambda one: -one.promise)[:number]
     if any(witness.aim.impossible for witness in close):
         return best
-    tried, chosen_from = [], [*close, *_likeliest(witnesses, scores)]
+    tried, chosen_from = [], [*close, *likeliest]
     for witness in (one for one in witnesses if any(one is other for other in chosen_from)):
         scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
         sides = scored[side], scored[1 - side]
@@ -368,8 +378,8 @@ def _compared(
     return best
 
 
-def _likeliest(witnesses: Sequence[Witness], scores: _Scores) -> list[Witness]:
-    """Return the witnesses of the scores that make the sides of all draws likeliest, each with
+def _likeliest(witnesses: Sequence[Witness], scores: _Scores, number: int) -> list[Witness]:
+    """Return so many witnesses of the scores that make the sides of all draws likeliest, each with
     the sign that promises more.
     """
     by_candidate: dict[int, Witness] = {}
@@ -379,7 +389,7 @@ def _likeliest(witnesses: Sequence[Witness], scores: _Scores) -> list[Witness]:
             by_candidate[id(one.candidate)] = one
     promising = [key for key, one in by_candidate.items() if one.promise > -np.inf]
     promising.sort(key=lambda key: -scores.gains[key])
-    return [by_candidate[key] for key in promising[:_LIKELY]]
+    return [by_candidate[key] for key in promising[:number]]
 
 
 def _foremost(witnesses: Sequence[Witness], task: Task, most: int) -> list[Witness]:
