@@ -156,24 +156,27 @@ def test_the_likelihood_of_a_mixture_is_at_its_largest() -> None:
 
 
 def test_a_score_of_few_numbers_is_learned_again_on_all_draws() -> None:
-    """The second score follows the true log-ratio more closely than the first, which saw a fifth of
-    the draws; the event keeps its promise, and its direction."""
-    rng = np.random.default_rng([36])
-    few, more = ([encode(two_looks(rng, size, k)) for k in (1, 0)] for size in (4000, 16_000))
-    pool = candidates(*few, law_known=False, difference=None, seed=0, effort=Effort.FULL)
-    mixed = [one for one in pool if one.description.startswith("log-ratio of moves")]
-    task = Task([(6.0, DELTA)], ALPHA, CERTIFYING)
-    options = ranked([more[0]], [more[1]], mixed, task)
-    draws = together([few[0], more[0]]), together([few[1], more[1]])
-    fresh = encode(two_looks(rng, 100_000, 1))
+    """On average over five samples the second score follows the true log-ratio more closely than
+    the first, which saw a fifth of the draws; the event keeps its promise and its direction (fixed
+    seeds)."""
+    away = np.zeros((5, 2))
+    fresh = encode(two_looks(np.random.default_rng(37), 100_000, 1))
     true = _of_two_looks(fresh)
-    for side, (before, after) in enumerate(
-        zip(options, refitted(options, draws, task), strict=True)
-    ):
-        old, new = before.witnesses[0], after.witnesses[0]
-        assert (new.sign, new.promise) == (old.sign, old.promise) == (1 - 2 * side, old.promise)
-        close = [np.corrcoef(one.candidate.score(fresh), true)[0, 1] for one in (old, new)]
-        assert close[1] > max(close[0], 0.995)
+    for seed in range(5):
+        rng = np.random.default_rng([36, seed])
+        few, more = ([encode(two_looks(rng, size, k)) for k in (1, 0)] for size in (4000, 16_000))
+        pool = candidates(*few, law_known=False, difference=None, seed=0, effort=Effort.FULL)
+        mixed = [one for one in pool if one.description.startswith("log-ratio of moves")]
+        task = Task([(6.0, DELTA)], ALPHA, CERTIFYING)
+        options = ranked([more[0]], [more[1]], mixed, task)
+        draws = together([few[0], more[0]]), together([few[1], more[1]])
+        for before, after in zip(options, refitted(options, draws, task), strict=True):
+            old, new = before.witnesses[0], after.witnesses[0]
+            assert (new.sign, new.promise) == (old.sign, old.promise)
+            scores = (one.candidate.score(fresh) for one in (old, new))
+            away[seed] = [1 - np.corrcoef(score, true)[0, 1] for score in scores]
+    first, second = away.mean(axis=0)
+    assert second < min(first / 1.5, 0.003)
 
 
 def spread_or_silent(seed: int) -> tuple[Floats, Floats]:
