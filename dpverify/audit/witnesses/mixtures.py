@@ -28,7 +28,9 @@ _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
 _MOST_PARTS = 64
 _MOST_SHARES = 12  # parts whose shares are fitted one by one
 _COMPARED = 8000  # draws per side by which ways are compared
-_FITTED, _STEPS = 3, 40  # ways of the largest likelihoods that are fitted, and steps of a fit
+_FITTED, _STEPS = 2, 25  # ways of the largest likelihoods that are fitted, and steps of a fit
+_DONE = 1e-7  # relative gain of a step, below which a fit ends
+_FARTHEST = 600.0  # exponent, below that of the largest float
 _LONGEST, _LOGIT = 30.0, 7.0  # largest entry of a move, and logarithm of the odds of a share
 _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 
@@ -131,14 +133,15 @@ class _Way:
 
         def loss(numbers: Floats) -> tuple[float, Floats]:
             moves, logits = self._of(numbers)
-            kept = np.log(scipy.special.expit(logits))
-            along = (rows * moves).sum(axis=2) - (moves**2).sum(axis=1) / 2 + kept
-            ratios = np.logaddexp(kept - logits, along)
-            told = signs * ratios.sum(axis=1)
+            kept = scipy.special.expit(logits)
+            along = np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2
+            moved = kept * np.exp(np.minimum(along, _FARTHEST))
+            ratios = moved + (1 - kept)
+            told = signs * np.log(ratios).sum(axis=1)
             slopes = weights * signs * scipy.special.expit(-told)
-            moved = np.exp(along - ratios) * slopes[:, None]  # by how likely each part was kept
+            moved *= slopes[:, None] / ratios  # by how likely each part was kept
             by_move = np.einsum("nk,nkl->kl", moved, rows) - moved.sum(axis=0)[:, None] * moves
-            by_logit = moved.sum(axis=0) - slopes.sum() * np.exp(kept)
+            by_logit = moved.sum(axis=0) - slopes.sum() * kept
             gradient = self._numbers_of(by_move, by_logit, np.sum)
             return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
 
@@ -152,7 +155,7 @@ class _Way:
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([-ends, ends]),
-            options={"maxiter": _STEPS},
+            options={"maxiter": _STEPS, "ftol": _DONE},
         )
         moves, logits = self._of(best.x)
         shares = scipy.special.expit(logits)
