@@ -359,9 +359,13 @@ def _compared(
         sides = scored[side], scored[1 - side]
         tried.append((witness, sides, curve_of(*sides, task)))
     likely = max((curve.likely for _, _, curve in tried if curve is not None), default=-np.inf)
-    most = -np.inf
-    for witness, sides, curve in tried:
+    gains = [scores.gains[id(witness.candidate)] * sum(map(len, s)) for witness, s, _ in tried]
+    most, first = -np.inf, best
+    for (witness, sides, curve), gain in zip(tried, gains, strict=True):
         if curve is not None and curve.likely < likely - _FAR_LIKELIER:
+            continue
+        # without a curve it may be apart from all others, but then it promises most
+        if curve is None and gain < max(gains) - 2 * _FAR_LIKELIER and witness is not first:
             continue
         chosen = Chosen(witness.threshold, witness.aim, witness.promise)
         there, worth = moved(chosen, *sides, task, curve)
