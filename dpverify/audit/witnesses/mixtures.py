@@ -154,7 +154,7 @@ class _Way:
             np.clip(start, -ends, ends),
             jac=True,
             method="L-BFGS-B",
-            bounds=np.column_stack([-ends, ends]),
+            bounds=scipy.optimize.Bounds(-ends, ends),
             options={"maxiter": _STEPS, "ftol": _DONE},
         )
         moves, logits = self._of(best.x)
