@@ -196,7 +196,7 @@ def with_share(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen
         size * k // len(side) for size, k, side in zip(sizes, there, (own, other), strict=True)
     )
     delta = task.points[0][1]
-    rare = delta * task.draws < _NO_DELTA * hits <= _NO_DELTA * _RARE * task.draws
+    rare = delta * sizes[0] < _NO_DELTA * hits <= _NO_DELTA * _RARE * sizes[0]
     if len(task.points) == 1 and rare and hits + others <= _MOST_GIVEN:
         return replace(chosen, aim=replace(chosen.aim, share=OF_ODDS))
     many = others >= _FEW_OTHERS and chosen.aim.share < _FAR_APART
