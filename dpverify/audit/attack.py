@@ -65,6 +65,7 @@ from dpverify.audit.witnesses.choosing import (
     along_curve,
     likelihood_ratio,
     ranked,
+    refitted,
 )
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.guesses import Guess, guesses_of
@@ -254,7 +255,11 @@ class FixedAttack:
                 best = among([likelihood_ratio(*laws)])
                 if not (learns and doubtful(best)):
                     return best
-            return among(self._candidates(pair, laws, first, known, weak=refute))
+            best = among(self._candidates(pair, laws, first, known, weak=refute))
+            if not one_point or refute:
+                return best
+            both = [together(batches) for batches in zip(first, second, strict=True)]
+            return refitted(best, (both[0], both[1]), task)
 
         options, before = chosen(self.alpha), None
         yield
@@ -302,10 +307,11 @@ class FixedAttack:
         self, options: tuple[Options, Options], first: Sequence[Draws], second: Sequence[Draws]
     ) -> bool:
         """Return whether what was learned may tell more after more draws. Of a fault it is enough
-        that it shows; of a claim also by how much.
+        that it shows; of a claim also by how much. A score that was learned again on all draws
+        tells about as much as it can.
         """
         best = best_of(options).candidate
-        if not best.fitted or not _is_rich(first):
+        if not best.fitted or best.again is not None or not _is_rich(first):
             return False
         return doubtful(options) if self.planted else not is_settled(best, first, second)
 

@@ -47,7 +47,7 @@ def is_evident(first: Sequence[Draws], second: Sequence[Draws], task: Task) -> b
     pool = candidates(
         *first, law_known=True, difference=None, seed=0, effort=Effort.QUICK, weak=True
     )
-    options = ranked([second[0]], [second[1]], pool, task, (first[0], first[1]))
+    options = ranked([second[0]], [second[1]], pool, task, (first[0], first[1]), contenders=1)
     best = best_of(options)
     side = int(best is options[1].witnesses[0])
     happens, others = (best.happens_in(second[i], {}) for i in (side, 1 - side))

@@ -3,7 +3,8 @@
 Every subject moves by its record: the pairs are no record against one. Noise is rounded to
 multiples of 2^-16 before anything is added to it. Groups: ``built`` (settings of the auditor were
 chosen with these, on other seeds), ``fresh`` (mixtures that were written down before, and not
-looked at), ``plain`` (where nothing may be lost).
+looked at), ``unseen`` (likewise, written after mixtures were fitted by likelihood), ``plain``
+(where nothing may be lost).
 """
 
 from __future__ import annotations
@@ -152,6 +153,52 @@ def _of_two_looks(draws: Draws) -> Floats:
     return np.asarray(np.logaddexp(np.log1p(-shares), kept).sum(axis=1))
 
 
+def several_looks(kind: str, shares: Floats, scales: Floats) -> Draw:
+    """Sample the record once for every number, independently."""
+
+    def draw(rng: Rng, size: int, records: int) -> Any:
+        kept = (rng.random((size, len(shares))) < shares) * records
+        return on_grid(getattr(rng, kind)(0.0, scales, (size, len(shares)))) + kept
+
+    return draw
+
+
+def _of_looks(shares: Floats, score: Callable[[Floats], Floats]) -> Score:
+    def of(draws: Draws) -> Floats:
+        kept = np.log(shares) + score(draws.columns(len(shares)))
+        return np.asarray(np.logaddexp(np.log1p(-shares), kept).sum(axis=1))
+
+    return of
+
+
+_LOOKS, _SCALES = np.array([0.15, 0.3, 0.05]), np.array([0.7, 1.0, 0.5])
+_FOUR = np.full(4, 0.05)
+_MOVE, _ROOT = np.array([1.0, 0.5, -1.0]), np.array([[1.0, 0, 0], [0.6, 0.8, 0], [0.2, 0.3, 0.7]])
+
+
+def correlated(rng: Rng, size: int, records: int) -> Any:
+    """Add correlated Gaussian noise to a vector that a coin keeps."""
+    kept = (rng.random((size, 1)) < 0.1) * records
+    return on_grid(rng.normal(0, 1, (size, 3)) @ _ROOT.T) + kept * _MOVE
+
+
+def _of_correlated(draws: Draws) -> Floats:
+    precise = np.linalg.inv(_ROOT @ _ROOT.T) @ _MOVE
+    along = draws.columns(3) @ precise - _MOVE @ precise / 2
+    return np.asarray(np.logaddexp(math.log(0.9), math.log(0.1) + along))
+
+
+def either_place(rng: Rng, size: int, records: int) -> Any:
+    """Add the record at one of two places, as a coin says, under Gaussian noise."""
+    places = np.arange(2) == rng.integers(2, size=(size, 1))
+    return on_grid(rng.normal(0, 0.8, (size, 2))) + places * records
+
+
+def _of_either(draws: Draws) -> Floats:
+    kept = (draws.columns(2) - 0.5) / 0.64
+    return np.asarray(np.logaddexp(kept[:, 0], kept[:, 1]) - math.log(2))
+
+
 # --- secrets, independent entries, plain things ---------------------------------------------------
 
 
@@ -234,6 +281,22 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "an atom or a Gaussian": _subject("fresh", atom_or_gaussian, _of_atom, ApproxDP(3, "1e-5")),
     "sampled twice": _subject("fresh", two_looks, _of_two_looks, ApproxDP(6, "1e-5")),
+    "Laplace, sampled three times": _subject(
+        "unseen",
+        several_looks("laplace", _LOOKS, _SCALES),
+        _of_looks(_LOOKS, lambda x: (np.abs(x) - np.abs(x - 1)) / _SCALES),
+        PureDP(5),
+    ),
+    "Gaussian, sampled four times": _subject(
+        "unseen",
+        several_looks("normal", _FOUR, np.full(4, 0.7)),
+        _of_looks(_FOUR, lambda x: (x - 0.5) / 0.49),
+        ApproxDP(7, "1e-5"),
+    ),
+    "correlated Gaussian, sampled": _subject(
+        "unseen", correlated, _of_correlated, ApproxDP(8, "1e-5")
+    ),
+    "one of two places": _subject("unseen", either_place, _of_either, ApproxDP(7, "1e-5")),
     "rare secret, 40,000 draws": _subject(
         "secret", rare_secret, _of_secret, PureDP(1), trials=40_000, alpha=1e-6
     ),

@@ -24,6 +24,7 @@ _RAREST, _WIDER = (
     1.15,
 )  # draws of the first level; and the factor by which the draws up to a level grow
 _FEWEST = 7  # levels
+_ROUGH_LEVELS = 25  # from either end
 _ATOM, _MOST_ATOMS = 0.05, 4  # a share of the draws with one score, and how many such scores
 Ranks = NDArray[np.intp]
 _NEWTON, _RIDGE, _DONE = 25, 1e-6, 1e-7
@@ -119,7 +120,7 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
         return None
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)  # equal scores are of one level, in any order
     scores, sides = scores[order], (order < len(own)).astype(np.float64)
     curve = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
     if curve is None and bends:
@@ -128,6 +129,26 @@ def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve
             ends = np.union1d(_ends(scores), np.concatenate([first[first > 0] - 1, last]))
             curve = _curve(scores, sides, ends, np.searchsorted(ends, last), bends)
     return curve
+
+
+def gain_by_levels(own: Floats, other: Floats) -> float:
+    """Return how much likelier the sides of a draw are, on average, where odds have a number for
+    each of some fifty levels of the score: the mean gain in the logarithm, less what chance gives.
+
+    own, other: scores in order. A curve takes twenty times as long.
+    """
+    both = np.sort(np.concatenate([own, other]))
+    few = np.geomspace(_RAREST, len(both), _ROUGH_LEVELS).astype(np.intp)
+    ranks = np.concatenate([few, len(both) - few])
+    edges = np.unique(both[np.minimum(ranks, len(both) - 1)])
+    hits, others = (
+        np.diff(np.searchsorted(side, edges), prepend=0, append=len(side)) for side in (own, other)
+    )
+    levels, xlogy = hits + others, scipy.special.xlogy
+    together = xlogy(hits, hits) + xlogy(others, others) - xlogy(levels, levels)
+    sizes = np.array([len(own), len(other)])
+    apart = xlogy(sizes, sizes).sum() - xlogy(len(both), len(both))
+    return float(together.sum() - apart - np.count_nonzero(levels) / 2) / len(both)
 
 
 def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:

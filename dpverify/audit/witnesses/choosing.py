@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import share_of
 from dpverify.audit.outputs.laws import AuditedLaw, Draws
+from dpverify.audit.witnesses.calibrating import gain_by_levels
 from dpverify.audit.witnesses.events import fingerprints
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.promises import TINY, Task, estimate
@@ -36,7 +37,8 @@ CONTENDERS, _CLOSE = (
 )  # how many are compared at their best thresholds; with so much less promise
 # standard errors by which a later one must be worth more by counting; a fitted one
 _HARDER = 0.2, 0.5
-_FAR_LIKELIER = 10.0  # in the logarithm of the likelihood
+_LIKELY = 4  # how many of the likeliest are compared besides
+_FAR_LIKELIER = 5.0  # in the logarithm of the likelihood
 # distance below the claim beyond which nothing is refuted: then the largest bound counts
 _HOPELESS = 0.1
 # standard errors by which two directions promise as much, and what the better of both shows more
@@ -151,12 +153,14 @@ class Options:
 class _Scores:
     """The scores that candidates give to both sides, by side. fresh: draws that no candidate
     has learned from; old: draws on which candidates that are not fitted are judged as well.
-    kept: scores of the last candidates for which that was asked.
+    kept: scores of the last candidates for which that was asked. gains: for every candidate that
+    was judged, how much likelier it makes the sides of a draw (``gain_by_levels``).
     """
 
     fresh: list[list[_Scored]]
     old: list[list[_Scored]]
     kept: dict[int, list[Floats]] = field(default_factory=dict)
+    gains: dict[int, float] = field(default_factory=dict)
 
     def by(self, candidate: Candidate) -> list[Floats]:
         if id(candidate) in self.kept:
@@ -213,10 +217,15 @@ def ranked(
     judged, suspects = _judged(scores, candidates, task)
     task = replace(task, divides=task.divides and _gains_by_division(judged, scores, task))
 
+    foremost = [_foremost(judged[side], task, most) for side in (0, 1)]
+    most_promising = max(best[0].promise for best in foremost)
+
     def options(side: int) -> Options:
-        best = _foremost(judged[side], task, most)
+        best = foremost[side]
         if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
-            best = [_compared(best[0], judged[side], side, scores, task, contenders)]
+            likely = _LIKELY if best[0].promise > most_promising - _CLOSE else 0
+            likeliest = _likeliest(judged[side], scores, likely)
+            best = [_compared(best[0], judged[side], likeliest, side, scores, task, contenders)]
         witnesses = tuple(_finished(one, side, scores, task) for one in best)
         suspect = suspects[side]
         if suspect is not None:
@@ -236,10 +245,13 @@ def _judged(
     witnesses: tuple[list[Witness], list[Witness]] = ([], [])
     suspects: list[Witness | None] = [None, None]
     most_yet = [-np.inf, -np.inf]
-    handicap = _OF_A_PROFILE if len(task.points) > 1 else _LEARNED[task.refute]
+    one_point = len(task.points) == 1
+    handicap = _LEARNED[task.refute] if one_point else _OF_A_PROFILE
     for candidate in candidates:
         given = scores.by(candidate)
         rising = [np.sort(one) for one in given]
+        if one_point:
+            scores.gains[id(candidate)] = gain_by_levels(rising[0], rising[1])
         ordered = {1: rising, -1: [-one[::-1] for one in rising]}
         for side in (0, 1):
             for sign in (1, -1) if candidate.both_signs else (1 - 2 * side,):
@@ -250,7 +262,7 @@ def _judged(
                 if witness.promise > most_yet[side] - _CLOSE:
                     most_yet[side] = max(witness.promise, most_yet[side])
                     scores.keep(candidate, given)
-                if len(task.points) == 1:
+                if one_point:
                     other_one = _witness(candidate, sign, suspicious, _ROOT)
                     suspects[side] = _larger(suspects[side], other_one)
     return witnesses, suspects
@@ -322,10 +334,16 @@ def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> 
 
 
 def _compared(
-    best: Witness, witnesses: Sequence[Witness], side: int, scores: _Scores, task: Task, number: int
+    best: Witness,
+    witnesses: Sequence[Witness],
+    likeliest: Sequence[Witness],
+    side: int,
+    scores: _Scores,
+    task: Task,
+    number: int,
 ) -> Witness:
     """Return the witness that is worth most, among those that promise nearly as much as the
-    best; the plainest where several are worth the same.
+    best and the likeliest; the plainest where several are worth the same.
 
     It leaves out those whose curves of odds make the sides of all draws far less likely than
     another's: rare events are too few to tell scores by, and a score that tells more does so
@@ -335,15 +353,19 @@ def _compared(
     close = sorted(close, key=lambda one: -one.promise)[:number]
     if any(witness.aim.impossible for witness in close):
         return best
-    tried = []
-    for witness in sorted(close, key=witnesses.index):
+    tried, chosen_from = [], [*close, *likeliest]
+    for witness in (one for one in witnesses if any(one is other for other in chosen_from)):
         scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
         sides = scored[side], scored[1 - side]
         tried.append((witness, sides, curve_of(*sides, task)))
     likely = max((curve.likely for _, _, curve in tried if curve is not None), default=-np.inf)
-    most = -np.inf
-    for witness, sides, curve in tried:
+    gains = [scores.gains[id(witness.candidate)] * sum(map(len, s)) for witness, s, _ in tried]
+    most, first = -np.inf, best
+    for (witness, sides, curve), gain in zip(tried, gains, strict=True):
         if curve is not None and curve.likely < likely - _FAR_LIKELIER:
+            continue
+        # without a curve it may be apart from all others, but then it promises most
+        if curve is None and gain < max(gains) - 2 * _FAR_LIKELIER and witness is not first:
             continue
         chosen = Chosen(witness.threshold, witness.aim, witness.promise)
         there, worth = moved(chosen, *sides, task, curve)
@@ -360,6 +382,20 @@ def _compared(
     return best
 
 
+def _likeliest(witnesses: Sequence[Witness], scores: _Scores, number: int) -> list[Witness]:
+    """Return so many witnesses of the scores that make the sides of all draws likeliest, each with
+    the sign that promises more.
+    """
+    by_candidate: dict[int, Witness] = {}
+    for one in witnesses:
+        before = by_candidate.setdefault(id(one.candidate), one)
+        if one.promise > before.promise:
+            by_candidate[id(one.candidate)] = one
+    promising = [key for key, one in by_candidate.items() if one.promise > -np.inf]
+    promising.sort(key=lambda key: -scores.gains[key])
+    return [by_candidate[key] for key in promising[:number]]
+
+
 def _foremost(witnesses: Sequence[Witness], task: Task, most: int) -> list[Witness]:
     """Return the plainest of the most promising, and next to it others that are not the same
     event.
@@ -373,6 +409,43 @@ def _foremost(witnesses: Sequence[Witness], task: Task, most: int) -> list[Witne
         same = any(w.candidate is witness.candidate or w.aim == witness.aim for w in chosen)
         if len(chosen) < most and witness.promise > -np.inf and not same:
             chosen.append(witness)
+    return chosen
+
+
+def refitted(
+    options: tuple[Options, Options], draws: tuple[Draws, Draws], task: Task
+) -> tuple[Options, Options]:
+    """Return the options with the best scores learned again, on all draws so far, where these are
+    of few numbers: then they and their thresholds are better known than from a part.
+
+    The promises stay, which are from draws that the scores did not learn from.
+    """
+    learned: dict[int, tuple[Candidate, list[Floats]]] = {}
+
+    def better(witness: Witness, side: int) -> Witness:
+        again, key = witness.candidate.again, id(witness.candidate)
+        if again is None:
+            return witness
+        if key not in learned:
+            candidate = replace(again(*draws), again=again)
+            learned[key] = candidate, [candidate.score(one) for one in draws]
+        candidate, scores = learned[key]
+        own, other = (witness.sign * scores[at] for at in (side, 1 - side))
+        plain = replace(task, refute=False, divides=witness.aim.own != 0.5)
+        chosen = replace(_fresh_threshold(own, other, plain), promise=witness.promise)
+        return Witness(candidate, witness.sign, chosen.threshold, chosen.aim, chosen.promise)
+
+    left, right = (
+        replace(one, witnesses=(better(one.witnesses[0], side), *one.witnesses[1:]))
+        for side, one in enumerate(options)
+    )
+    return left, right
+
+
+def _fresh_threshold(own: Floats, other: Floats, task: Task) -> Chosen:
+    chosen, _ = best_thresholds(np.sort(own), np.sort(other), task)
+    for change in (_along_its_curve, at_its_value, with_share):
+        chosen = change(chosen, own, other, task)
     return chosen
 
 

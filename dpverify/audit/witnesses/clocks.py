@@ -54,4 +54,4 @@ def unclocked(candidates: list[Candidate], columns: list[int]) -> list[Candidate
     def scored(score: Callable[[Draws], Floats]) -> Callable[[Draws], Floats]:
         return lambda draws: score(bare(draws))
 
-    return [replace(one, score=scored(one.score)) for one in candidates]
+    return [replace(one, score=scored(one.score), again=None) for one in candidates]

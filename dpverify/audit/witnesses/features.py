@@ -49,12 +49,14 @@ class Candidate:
     both_signs: whether {-score >= threshold} is worth trying as well.
     fitted: whether the draws it was learned on made the score. Others may be judged on those as
     well.
+    again: learns the same kind of score, of few numbers, on other draws of both sides.
     """
 
     description: str
     score: Score
     both_signs: bool = False
     fitted: bool = True
+    again: Callable[[Draws, Draws], Candidate] | None = None
 
 
 def tame(values: Any) -> Floats:

@@ -6,8 +6,8 @@ power and never validity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
@@ -54,7 +54,7 @@ from dpverify.audit.witnesses.features import (
     telling,
     text_ratio,
 )
-from dpverify.audit.witnesses.mixtures import mixture
+from dpverify.audit.witnesses.mixtures import Mixture, mixture
 from dpverify.audit.witnesses.models import (
     MONOTONE_WIDTH,
     density,
@@ -302,7 +302,7 @@ class _Task:
         """
         if self.moments is not None and 1 < self.width <= MONOTONE_WIDTH:
             if self.width <= BENT_WIDTH:
-                yield Candidate("broken lines >= {threshold}", bent_lines(*self.few))
+                yield self._smooth(_Task.bent)
             score = monotone_trees(self.moments, *self.few, self.seed)
             if score is not None:
                 yield Candidate("monotone boosted trees >= {threshold}", score)
@@ -389,14 +389,11 @@ class _Task:
             away = distance(score, own, other)
             yield Candidate(f"distance of the {name} from its mean >= {{threshold}}", away, True)
         if self.width and self.moments is not None:
-            quadratic = diagonal_quadratic(self.scaling, self.moments)
-            yield Candidate("log-ratio of independent Gaussians >= {threshold}", quadratic)
+            yield self._smooth(_Task.diagonal)
         if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
-            quadratic = full_quadratic(self.scaling, *self.scaled)
-            yield Candidate("log-ratio of Gaussians >= {threshold}", quadratic)
+            yield self._smooth(_Task.quadratic)
         if 1 < self.width <= _NARROW and min(len(own), len(other)) > 5 * self.width:
-            name, score = mixture(self.scaling, *self.scaled)
-            yield Candidate(f"{name} >= {{threshold}}", score)
+            yield self._mixed(mixture(self.scaling, *self.scaled))
         plain = [Feature(f"number {j}", number(j)) for j in self.chosen]
         plain += self._text_ratios(orders=False)
         made = [Feature(name, score) for name, score in projections]
@@ -407,6 +404,41 @@ class _Task:
             yield Candidate("boosted trees >= {threshold}", trees(plain + made, *few, self.seed))
         large = trees(plain, own, other, self.seed, few=True)
         yield Candidate("a few boosted trees >= {threshold}", large)
+
+    def _smooth(self, part: Callable[[_Task], Candidate]) -> Candidate:
+        """Return a score of few numbers, which may be learned again on more draws."""
+        learned = part(self)
+        if self.width > _NARROW:
+            return learned
+
+        def again(own: Draws, other: Draws) -> Candidate:
+            return part(_Task(own, other, self.limits, self.seed))
+
+        return replace(learned, again=again)
+
+    def bent(self) -> Candidate:
+        """Return the score along broken lines."""
+        return Candidate("broken lines >= {threshold}", bent_lines(*self.few))
+
+    def diagonal(self) -> Candidate:
+        """Return the log-ratio of Gaussians of independent columns."""
+        assert self.moments is not None
+        score = diagonal_quadratic(self.scaling, self.moments)
+        return Candidate("log-ratio of independent Gaussians >= {threshold}", score)
+
+    def quadratic(self) -> Candidate:
+        """Return the log-ratio of Gaussians with covariances of their own."""
+        score = full_quadratic(self.scaling, *self.scaled)
+        return Candidate("log-ratio of Gaussians >= {threshold}", score)
+
+    def _mixed(self, fitted: Mixture) -> Candidate:
+        """Return the log-ratio of a mixture."""
+
+        def again(own: Draws, other: Draws) -> Candidate:
+            rows = own.columns(self.width), other.columns(self.width)
+            return self._mixed(fitted.refitted(*rows))
+
+        return Candidate(f"{fitted} >= {{threshold}}", fitted.score, again=again)
 
     def _text_ratios(self, *, orders: bool) -> list[Feature]:
         """Return the ratios of orders alone, or of all other texts."""

@@ -5,28 +5,33 @@ A record that is sampled by a coin, step after step, leaves parts of a transcrip
 there. Where part k moves by m_k with probability w and the noise is Gaussian, the logarithm of the
 density with the record over that without is the sum of ln(1 - w + w exp(<m_k, x_k> - |m_k|^2 /
 2)), for x_k what is new in part k after those before, in units of the noise. The mean difference
-is w m_k, so w, of all parts or of each, and the length of the parts are all that is left to try;
-and whether all m_k are the same, so that their mean is better known.
+is w m_k, so few values of w show which side has the record, how long the parts are, and whether
+all m_k are the same. From there w and m_k are fitted by likelihood: a mean difference says little
+of moves that are large and rare, which outputs far out tell apart.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
 
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.directions import Scaling
-from dpverify.audit.witnesses.features import Score, by_rows
+from dpverify.audit.witnesses.features import by_rows
 from dpverify.privacy.numbers import Floats
 
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
 _MOST_PARTS = 64
-_MOST_SHARES = 12  # parts whose shares are looked at one by one
-_EVIDENT = 4.0  # gain in the logarithm of the likelihood that a share of its own needs
-_COMPARED = 8000  # draws per side by which shares and lengths are compared
+_MOST_SHARES = 12  # parts whose shares are fitted one by one
+_COMPARED = 8000  # draws per side by which ways are compared
+_FITTED, _STEPS = 2, 25  # ways of the largest likelihoods that are fitted, and steps of a fit
+_DONE = 1e-7  # relative gain of a step, below which a fit ends
+_FARTHEST = 600.0  # exponent, below that of the largest float
+_LONGEST, _LOGIT = 30.0, 7.0  # largest entry of a move, and logarithm of the odds of a share
 _LEAST_VARIANCE, _RIDGE = 1e-12, 1e-6
 
 
@@ -72,88 +77,158 @@ class _Noise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Way:
-    """A way to tell the sides apart, and both sides' draws as its parts see them.
+    """A way to tell the sides apart.
 
-    sign: which side has the record. shares: for every part, the probability that it moves.
+    sign: which side has the record. alike: whether all parts move alike. shares: for every part,
+    the probability that it moves.
     """
 
     sign: int
     noise: _Noise
     length: int
+    alike: bool
     shares: Floats
-    parts: tuple[Floats, Floats]
 
-    def likely(self) -> float:
-        """Return the mean logarithm of the likelihood of the sides."""
-        ours, theirs = (
-            self.sign * self.noise.ratio(side, self.length, self.shares).sum(axis=1)
-            for side in self.parts
+    @property
+    def numbers(self) -> int:
+        """How many numbers are fitted."""
+        parts = len(self.shares)
+        return self.length + 1 if self.alike else parts * self.length + self._own_shares
+
+    @property
+    def _own_shares(self) -> int:
+        parts = len(self.shares)
+        return 1 if self.alike or parts > _MOST_SHARES else parts
+
+    def ratio(self, rows: Floats) -> Floats:
+        """Return the log-ratio of scaled rows."""
+        parts = self.noise.ratio(self.noise.parts(rows, self.length), self.length, self.shares)
+        return np.asarray(self.sign * parts.sum(axis=1))
+
+    def best_share(self, own: Floats, other: Floats) -> tuple[float, _Way]:
+        """Return the mean logarithm of the likelihood of the sides with the best share of all
+        parts, and the way with that.
+        """
+        parts = [self.noise.parts(side, self.length) for side in (own, other)]
+
+        def likely(way: _Way) -> float:
+            ours, theirs = (
+                self.sign * self.noise.ratio(side, self.length, way.shares).sum(axis=1)
+                for side in parts
+            )
+            logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
+            return float(logs[0].mean() + logs[1].mean())
+
+        ways = [replace(self, shares=np.full(len(self.shares), share)) for share in _SHARES]
+        return max(((likely(way), way) for way in ways), key=lambda one: one[0])
+
+    def fitted(self, own: Floats, other: Floats) -> tuple[float, _Way]:
+        """Return the largest mean logarithm of the likelihood near this way, and that way."""
+        sides = (own, other)[:: self.sign]
+        shape = len(self.shares), self.length
+        rows = (np.concatenate(sides) - self.noise.center) @ self.noise.whitening.T
+        rows = rows.reshape(-1, *shape)
+        signs = np.repeat([1.0, -1.0], [len(side) for side in sides])
+        weights = np.repeat([1 / len(side) for side in sides], [len(side) for side in sides])
+
+        def loss(numbers: Floats) -> tuple[float, Floats]:
+            moves, logits = self._of(numbers)
+            kept = scipy.special.expit(logits)
+            along = np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2
+            moved = kept * np.exp(np.minimum(along, _FARTHEST))
+            ratios = moved + (1 - kept)
+            told = signs * np.log(ratios).sum(axis=1)
+            slopes = weights * signs * scipy.special.expit(-told)
+            moved *= slopes[:, None] / ratios  # by how likely each part was kept
+            by_move = np.einsum("nk,nkl->kl", moved, rows) - moved.sum(axis=0)[:, None] * moves
+            by_logit = moved.sum(axis=0) - slopes.sum() * kept
+            gradient = self._numbers_of(by_move, by_logit, np.sum)
+            return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
+
+        moves = self.noise.moves.reshape(shape) / self.shares[:, None]
+        start = self._numbers_of(moves, scipy.special.logit(self.shares), np.mean)
+        ends = np.full(len(start), _LONGEST)
+        ends[len(start) - self._own_shares :] = _LOGIT
+        best = scipy.optimize.minimize(
+            loss,
+            np.clip(start, -ends, ends),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=scipy.optimize.Bounds(-ends, ends),
+            options={"maxiter": _STEPS, "ftol": _DONE},
         )
-        return float(scipy.special.log_expit(ours).mean() + scipy.special.log_expit(-theirs).mean())
+        moves, logits = self._of(best.x)
+        shares = scipy.special.expit(logits)
+        noise = replace(self.noise, moves=(moves * shares[:, None]).ravel())
+        return -float(best.fun), replace(self, noise=noise, shares=shares)
 
-    def with_share(self, share: float, part: int | slice) -> _Way:
-        """Return the same with another share of one part, or of all of them."""
-        shares = self.shares.copy()
-        shares[part] = share
-        return replace(self, shares=shares)
+    def _numbers_of(self, moves: Floats, logits: Floats, tied: Callable[..., Any]) -> Floats:
+        """Return the numbers that are fitted. tied: what makes one of those that are the same."""
+        if self.alike:
+            moves = tied(moves, axis=0)
+        if self._own_shares == 1:
+            logits = np.atleast_1d(tied(logits))
+        return np.concatenate([moves.ravel(), logits])
+
+    def _of(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """Return the moves and the logarithms of the odds of all shares, likewise."""
+        parts, moves = len(self.shares), numbers[: -self._own_shares]
+        rows = np.broadcast_to(moves.reshape(-1, self.length), (parts, self.length))
+        return rows, np.broadcast_to(numbers[-self._own_shares :], (parts,))
 
 
-def mixture(scaling: Scaling, own: Floats, other: Floats) -> tuple[str, Score]:
-    """Return the log-ratio that tells the scaled numbers of two sides apart best, with its
-    description in words.
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """The log-ratio that tells the numbers of two sides apart best, among those of mixtures."""
+
+    scaling: Scaling
+    way: _Way
+
+    def __str__(self) -> str:
+        shares = " or ".join(sorted({f"{share:.2g}" for share in self.way.shares}))
+        return f"log-ratio of moves with probability {shares} in parts of {self.way.length} numbers"
+
+    def score(self, draws: Draws) -> Floats:
+        """Return the log-ratio of every draw."""
+        rows = draws.columns(len(self.scaling.center))
+        return by_rows(rows, lambda some: self.way.ratio(self.scaling.apply(some)))
+
+    def refitted(self, own: Floats, other: Floats) -> Mixture:
+        """Return the same way to tell the sides apart, fitted to other rows of both sides, as
+        they are.
+        """
+        sides = self.scaling.apply(own), self.scaling.apply(other)
+        noise = _Noise.of(*sides[:: self.way.sign])
+        if self.way.alike:
+            noise = noise.alike(self.way.length)
+        return Mixture(self.scaling, replace(self.way, noise=noise).fitted(*sides)[1])
+
+
+def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
+    """Return the mixture that tells the scaled numbers of two sides apart best.
 
     own, other: shape (size, width) each. Either side may be the one with the record. Ways of more
     fitted numbers are taken where they are likelier by more than these gain by chance (Akaike
     1974).
     """
-    width, best, each = own.shape[1], -math.inf, 1 / min(len(own), len(other))
-    for way, numbers in _ways(own, other):
-        for share in _SHARES:
-            tried = way.with_share(share, slice(None))
-            likely = tried.likely() - numbers * each
-            if likely > best:
-                best, chosen = likely, tried
-    chosen = _refined(chosen, each)
-
-    def ratio(rows: Floats) -> Floats:
-        parts = chosen.noise.parts(scaling.apply(rows), chosen.length)
-        ratios = chosen.noise.ratio(parts, chosen.length, chosen.shares)
-        return np.asarray(chosen.sign * ratios.sum(axis=1))
-
-    shares = " or ".join(f"{share:g}" for share in sorted(set(chosen.shares.tolist())))
-    name = f"log-ratio of moves with probability {shares} in parts of {chosen.length} numbers"
-    return name, lambda draws: by_rows(draws.columns(width), ratio)
+    each = 1 / min(len(own), len(other))
+    few = own[:_COMPARED], other[:_COMPARED]
+    tried = [way.best_share(*few) for way in _ways(own, other)]
+    tried.sort(key=lambda one: one[1].numbers * each - one[0])
+    fits = [way.fitted(own, other) for _, way in tried[:_FITTED]]
+    return Mixture(scaling, max(fits, key=lambda one: one[0] - one[1].numbers * each)[1])
 
 
-def _ways(own: Floats, other: Floats) -> Iterator[tuple[_Way, int]]:
-    """Yield all signs and lengths, with moves of every part or alike in all, and how many
-    numbers each way fits.
-    """
+def _ways(own: Floats, other: Floats) -> Iterator[_Way]:
+    """Yield all signs and lengths, with moves of every part or alike in all."""
     width = own.shape[1]
     for sign in (1, -1):
-        fitted = _Noise.of(own, other) if sign > 0 else _Noise.of(other, own)
+        fitted = _Noise.of(*(own, other)[::sign])
         for length in _lengths(width):
             shares = np.full(width // length, _SHARES[0])
-            ways = [(fitted, width)]
+            yield _Way(sign, fitted, length, False, shares)
             if length < width:
-                ways.append((fitted.alike(length), length))
-            for noise, numbers in ways:
-                ours, theirs = (noise.parts(side[:_COMPARED], length) for side in (own, other))
-                yield _Way(sign, noise, length, shares, (ours, theirs)), numbers
-
-
-def _refined(way: _Way, each: float) -> _Way:
-    """Return the way with other shares of single parts, where these are evidently others."""
-    if len(way.shares) > _MOST_SHARES:
-        return way
-    best = way.likely()
-    for part in range(len(way.shares)):
-        for share in _SHARES:
-            tried = way.with_share(share, part)
-            likely = tried.likely()
-            if likely > best + _EVIDENT * each:
-                best, way = likely, tried
-    return way
+                yield _Way(sign, fitted.alike(length), length, True, shares)
 
 
 def _lengths(width: int) -> list[int]:
@@ -165,4 +240,4 @@ def _starts(width: int, length: int) -> list[int]:
     return list(range(0, width, length))
 
 
-__all__ = ["mixture"]
+__all__ = ["Mixture", "mixture"]
