@@ -23,6 +23,7 @@ from dpverify.randomness.bits import IntArray
 _LARGEST_COUNT, _MOST, _BITS = 1 << 30, 1 << 60, 10
 _NORMAL = 759  # deviations over the distance of a normal law's quartiles, in 2^-10
 _SURPRISE = 2  # standard deviations of noise and sampling, at each quartile
+_ANYWHERE = Fraction(1, 4) - Fraction(1, 1 << 30)  # nearer to a quarter, floats do not tell
 
 
 @lru_cache(maxsize=64)
@@ -34,7 +35,7 @@ def explained(gamma: Fraction) -> int | None:
     They are farthest apart with all outliers on one side, where they are the inliers' quantiles at
     1/4 and 3/4 over 1 - gamma.
     """
-    if gamma >= Fraction(1, 4):
+    if gamma >= _ANYWHERE:
         return None
     inliers = 1 - to_float(gamma)
     low, high = (float(scipy.special.ndtri(share / inliers)) for share in (0.25, 0.75))

@@ -125,7 +125,9 @@ class RobustErrors(RobustRounds):
         axes = left.axes @ vectors
         kept = cuts(variances, left.radii[1], last, axes, left.halves, away)
         errors, spans = np.zeros(len(values)), np.zeros(len(values))
-        for axis, error in self._middle_errors(batch, variances, vectors, left, kept.share):
+        for axis, error in self._middle_errors(
+            batch, lengths[1], variances, vectors, left, kept.share
+        ):
             errors += error * np.square(axis)
             spans += np.square(axis)
         spans = np.minimum(spans, 1.0)
@@ -137,17 +139,22 @@ class RobustErrors(RobustRounds):
         return np.asarray(np.sqrt(np.square(vectors) @ square + np.square(moved)))
 
     def _middle_errors(
-        self, batch: Transcripts, variances: Floats, vectors: Floats, left: Left, share: float
+        self,
+        batch: Transcripts,
+        last: int,
+        variances: Floats,
+        vectors: Floats,
+        left: Left,
+        share: float,
     ) -> list[tuple[Floats, float]]:
         """List the orthogonal directions that are cut, in the eigenvectors' coordinates, and the
-        mean square error of their slabs' middles."""
+        mean square error of their slabs' middles; last: the last ball's radius in cells."""
         widths = self._slabs(batch)[1][0]
         cut = widths < self.bins * PARTS
         single = [sum(map(abs, one)) == 1 for one in patterns(self.directions)]
         chosen = np.flatnonzero(cut & single if self.inner else cut)
         axes = self._along(batch)[0][chosen] * 2.0**-DIRECTION_BITS @ vectors
         exponent, number = self._nearness().exponent, left.number / share
-        last = int(np.rint(np.ldexp(left.radii[1], -exponent)))
         per = float(np.ldexp(part_of(last, self.bins) * 2.0**-DIRECTION_BITS, exponent))
         own = np.square(axes) @ variances
         if self.inner:

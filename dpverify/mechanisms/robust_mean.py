@@ -283,7 +283,9 @@ class RobustMean(RobustErrors):
             noise = min(to_float(self.core().noise_of(transcript)), MOST)
             value, spread = self._back(point), self._back(np.full_like(point, noise))
             cut, own = self._cut(transcript, self._slabs(transcript)[1]), self.deviations
-            return RobustMeanEstimate(value, agreed, spread, 0 * value, cut, deviations=own)
+            return RobustMeanEstimate(
+                value, agreed, spread, np.zeros_like(value), cut, deviations=own
+            )
         followed = number * self._response(ball, radius)
         step = np.clip(np.array(moved) / followed, -MOST, MOST)
         off = scale / weight

@@ -236,7 +236,7 @@ def _imports(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 
 _LINE = re.compile(
-    r"^[ \t]*((?:from\b[ \t]*[\w.]+[ \t]+)?import\b[^\n(#;]*(?:\([^)]*\))?)[ \t]*(.*)", re.M
+    r"^[ \t\f]*((?:from\b[ \t]*[\w.]+[ \t]+)?import\b[^\n(#;]*(?:\([^)]*\))?)[ \t]*(.*)", re.M
 )
 _ODD = re.compile(
     r"TYPE_CHECKING|\'\'\'|[:;][ \t]*(?:from\b[^\n]*)?import\b|^[ \t]*(?:from|import)\b.*\\$", re.M

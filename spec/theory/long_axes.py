@@ -33,13 +33,14 @@ def _quantile(share: Any) -> Any:
 @lru_cache(maxsize=16)
 def explained(gamma: Fraction) -> int | None:
     """Return how far apart the quartiles of standard normal records can be where a share gamma is
-    anything, times 759 and rounded up; None from a quarter on, where they can be anywhere.
+    anything, times 759 and rounded up; None from a quarter less 2^-30, as from a quarter on they
+    can be anywhere.
 
     With outliers on one side in a share a of all, on the other in b, a + b = gamma, they are the
     inliers' quantiles at (1/4 - a) / (1 - gamma) and (3/4 - a) / (1 - gamma): the distance is
     convex in a, by the normal density, and so it is largest at an end.
     """
-    if gamma >= Fraction(1, 4):
+    if gamma >= Fraction(1, 4) - Fraction(1, 2**30):
         return None
     low, high = (_quantile(real(share / (1 - gamma))) for share in (Fraction(1, 4), Fraction(3, 4)))
     return int(mp.ceil((high - low) * 759))
