@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from dpverify.privacy.numbers import Floats, to_float
 from dpverify.transformations.degree_weights import AGREEMENT
 
 _FARTHEST = 1e12  # square of the longest distance from a center that is told apart
+_LONGEST = 1e75  # deviations; fourth powers are floats
 _SURPRISE = 1.0  # standard deviations by which fewer records may agree than were released
 
 
@@ -67,16 +69,16 @@ class RobustErrors(RobustRounds):
         exponent, widths = self._nearness().exponent, self._slabs(batch)[1][0]
         cut = widths < self.bins * PARTS
         per = part_of(lengths[1], self.bins) * 2.0**-DIRECTION_BITS
-        halves = np.ldexp(widths[cut] * per, exponent)
+        halves = _length(widths[cut] * per, exponent)
         axes = self._along(batch)[0][cut] * 2.0**-DIRECTION_BITS
         if self.votes:
             box = self._box(batch)[0]
             (named,) = np.nonzero(box < OPEN)
-            halves = np.append(halves, np.ldexp(box[named].astype(np.float64), exponent))
+            halves = np.append(halves, _length(box[named].astype(np.float64), exponent))
             axes = np.vstack([axes, np.eye(len(step))[named]])
         with np.errstate(all="ignore"):
-            first, last = (float(np.ldexp(float(one), exponent)) for one in lengths)
-            left = Left((first, last), axes, halves, *count, np.ldexp(step, exponent))
+            first, last = (float(_length(float(one), exponent)) for one in lengths)
+            left = Left((first, last), axes, halves, *count, _length(step, exponent))
             shown = self._by_moments if self.directions else self._by_agreement
             deviation = np.ldexp(shown(batch, lengths, left), -exponent)
             return np.asarray(np.where(np.isnan(deviation), np.inf, deviation))
@@ -114,10 +116,10 @@ class RobustErrors(RobustRounds):
         """
         exponent = self._nearness().exponent
         unit = min(to_float(self._moments().unit(lengths[0])), MOST)
-        unit = float(np.ldexp(unit, 2 * exponent))
+        unit = min(float(np.ldexp(unit, 2 * exponent)), _LONGEST**2)
         values, vectors = (part[0] for part in eigen(batch[MOMENTS_STAGE], self.columns()))
         first, last = (
-            float(np.ldexp(float(reach_of(one, self.drawn)), exponent)) for one in lengths
+            float(_length(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )
         values, vectors = about_mean(values / 2.0**40 * unit, vectors, left.step)
         away = min(float(left.step @ left.step), _FARTHEST)
@@ -155,7 +157,7 @@ class RobustErrors(RobustRounds):
         chosen = np.flatnonzero(cut & single if self.inner else cut)
         axes = self._along(batch)[0][chosen] * 2.0**-DIRECTION_BITS @ vectors
         exponent, number = self._nearness().exponent, left.number / share
-        per = float(np.ldexp(part_of(last, self.bins) * 2.0**-DIRECTION_BITS, exponent))
+        per = float(_length(part_of(last, self.bins) * 2.0**-DIRECTION_BITS, exponent))
         own = np.square(axes) @ variances
         if self.inner:
             leading = self._leading(batch)[0] * 2.0**-DIRECTION_BITS @ vectors
@@ -174,8 +176,13 @@ class RobustErrors(RobustRounds):
         """Return what inner moments of a ball of this radius are of, in deviations."""
         exponent, reach = self._nearness().exponent, self._inner_reach()
         unit = min(to_float(self._inner_moments().unit()), MOST)
-        unit = float(np.ldexp(unit, 2 * exponent))
+        unit = min(float(np.ldexp(unit, 2 * exponent)), _LONGEST**2)
         own, constant = (
-            float(np.ldexp(float(one), exponent)) for one in (reach, constant_of(reach))
+            float(_length(float(one), exponent)) for one in (reach, constant_of(reach))
         )
         return Inner(radius, own, constant, unit / float(OFF_DIAGONAL))
+
+
+def _length(cells: Any, exponent: int) -> Floats:
+    """Return lengths in deviations, from those in cells; within ``_LONGEST``."""
+    return np.asarray(np.clip(np.ldexp(cells, exponent), -_LONGEST, _LONGEST))

@@ -58,7 +58,7 @@ def as_text(value: float, call: int) -> Any:
 
 KEPT: dict[str, tuple[Callable[[int], Function], bool, int]] = {
     "beside a clock": (lambda k: keeping(k, 0.01, beside_a_clock), True, 0),
-    "for long, beside a clock": (lambda k: keeping(k, 0.001, beside_a_clock), False, 0),
+    "for long, beside a clock": (lambda k: keeping(k, 0.001, beside_a_clock), False, 5),
     "beside a number": (lambda k: keeping(k, 0.01, numbered), True, 0),
     "in a text": (lambda k: keeping(k, 0.01, as_text), True, 0),
     "under little noise": (lambda k: keeping(k, 0.01, alone, fresh=0.01), True, 0),

@@ -197,7 +197,8 @@ def _certificate(
 
 def _named(event: str, names: tuple[str, ...]) -> str:
     """Return an event in the words of the features: they are all that is looked at."""
-    event = event.replace("the exact output", " and ".join(names))
+    every = " and ".join(names)
+    event = event.replace("the exact output", every)
     for index, name in enumerate(names):
         event = event.replace(f"number {index} ", f"{name} ")
-    return event
+    return event if any(name in event for name in names) else f"{event}, of {every}"
