@@ -91,15 +91,18 @@ def steps(rng: np.random.Generator, size: int, records: int) -> Floats:
 
 def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
     """The share and the length of the parts, whichever side has the record; on fresh draws the
-    score is worth as much as the true log-ratio but for .01 (areas of 20,000 draws have
-    standard deviations below .003)."""
+    score is worth as much as the true log-ratio but for .01. Deterministic (a fixed seed), with
+    wide bounds: on 40 other seeds, of 20,000 draws, all moved alike, the share had a standard
+    deviation of .0055, the difference of areas one of .0001, and the correlation was .9995 with a
+    deviation of .0002 (.998 is passed by about four times the mean shortfall; it falls as 1/n)."""
     rng = np.random.default_rng(5)
-    sides = [steps(rng, 8000, records) for records in (1, 0)]
+    sides = [steps(rng, 30_000, records) for records in (1, 0)]
     fresh = [encode(steps(rng, 20_000, records)) for records in (1, 0)]
     scaling = Scaling.of(*sides)
     scaled = [scaling.apply(side) for side in sides]
     one = mixture(scaling, *scaled)
     assert str(one).endswith("in parts of 3 numbers")
+    assert one.way.alike
     assert one.way.shares == pytest.approx(np.full(6, 0.2), abs=0.04)
     back = mixture(scaling, *reversed(scaled))
     assert str(back) == str(one)
@@ -110,23 +113,22 @@ def test_the_parts_of_a_transcript_that_move_by_a_coin_are_told() -> None:
     ]
     true = [np.logaddexp(math.log(0.8), math.log(0.2) + x - 1.0).sum(axis=1) for x in along]
     assert area(scores[0], scores[1]) > area(true[0], true[1]) - 0.01 > 0.6
-    # all six steps move alike: .9991 at this seed, .9951 where each has moves of its own
     assert np.corrcoef(scores[0], true[0])[0, 1] > 0.998
 
 
 def test_parts_that_are_kept_more_rarely_have_a_share_of_their_own() -> None:
     """Fit shares and moves: of two numbers one moves with probability .4 and one with .05, by 2
-    each; errors of shares have standard deviations of about .01 and .004. Other draws refit both
-    (fixed seeds)."""
-    for seed in range(3):
+    each. Other draws refit both. Deterministic (fixed seeds), with wide bounds: on 40 other seeds
+    shares had standard deviations of .0031 and .0024, refitted .0035 and .0026, so .02 is 5.8
+    deviations or more."""
+    for seed in range(2):
         rng = np.random.default_rng([33, seed])
-        kept = rng.random((8000, 2)) < [0.4, 0.05]
-        sides = rng.normal(0, 0.8, (8000, 2)) + 2 * kept, rng.normal(0, 0.8, (8000, 2))
+        kept = rng.random((60_000, 2)) < [0.4, 0.05]
+        sides = rng.normal(0, 0.8, (60_000, 2)) + 2 * kept, rng.normal(0, 0.8, (60_000, 2))
         scaling = Scaling.of(*sides)
         one = mixture(scaling, *(scaling.apply(side) for side in sides))
-        for fitted in (one, one.refitted(*(side[:6000] for side in sides))):
-            assert fitted.way.shares == pytest.approx([0.4, 0.05], abs=0.05)
-            assert fitted.way.shares[1] == pytest.approx(0.05, abs=0.02)
+        for fitted in (one, one.refitted(*(side[:45_000] for side in sides))):
+            assert fitted.way.shares == pytest.approx([0.4, 0.05], abs=0.02)
 
 
 def test_the_likelihood_of_a_mixture_is_at_its_largest() -> None:
@@ -157,14 +159,16 @@ def test_the_likelihood_of_a_mixture_is_at_its_largest() -> None:
 
 def test_a_score_of_few_numbers_is_learned_again_on_all_draws() -> None:
     """On average over five samples the second score follows the true log-ratio more closely than
-    the first, which saw a fifth of the draws; the event keeps its promise and its direction (fixed
-    seeds)."""
+    the first, which saw a fifth of the draws; the event keeps its promise and its direction.
+    Deterministic (fixed seeds). On 20 other seeds one less the correlation was .0033 for the first
+    (standard deviation .0025) and .0007 for the second (.0004): of means of five, drawn from these
+    with replacement, one in 500 would miss the ratio and none .003, which is 12 deviations off."""
     away = np.zeros((5, 2))
     fresh = encode(two_looks(np.random.default_rng(37), 100_000, 1))
     true = _of_two_looks(fresh)
     for seed in range(5):
         rng = np.random.default_rng([36, seed])
-        few, more = ([encode(two_looks(rng, size, k)) for k in (1, 0)] for size in (4000, 16_000))
+        few, more = ([encode(two_looks(rng, size, k)) for k in (1, 0)] for size in (12_000, 48_000))
         pool = candidates(*few, law_known=False, difference=None, seed=0, effort=Effort.FULL)
         mixed = [one for one in pool if one.description.startswith("log-ratio of moves")]
         task = Task([(6.0, DELTA)], ALPHA, CERTIFYING)
