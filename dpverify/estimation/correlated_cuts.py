@@ -30,17 +30,16 @@ _GRID = np.append(np.linspace(0, 0.95, 20), 0.99)
 
 @lru_cache(maxsize=4)
 def points(d: int) -> Floats:
-    """Draw standard normal points, shape (2 n, d), from public bits; the second half mirrors the
-    first, and in every column their mean square is 1. There are 2048 in each half, fewer in more
-    than 1024 columns."""
+    """Draw standard normal points, shape (n, d), from public bits; in every column their mean
+    square is 1. They stand for their mirror images, too: what is computed of them is even. There
+    are 2048, fewer in more than 1024 columns."""
     n = max(64, min(_POINTS, _NUMBERS // d))
     words = np.arange(1, n * d + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     uniform = ((words ^ (words >> np.uint64(31))) >> np.uint64(12)).astype(np.float64)
-    half = scipy.special.ndtri((uniform + 0.5) / 2.0**52).reshape(n, d)
-    half /= np.sqrt(np.square(half).mean(axis=0))
-    return np.concatenate([half, -half])
+    drawn = scipy.special.ndtri((uniform + 0.5) / 2.0**52).reshape(n, d)
+    return np.asarray(drawn / np.sqrt(np.square(drawn).mean(axis=0)))
 
 
 def spectrum(moments: Floats, noise: float, radius: float, reach: float, away: float) -> Floats:

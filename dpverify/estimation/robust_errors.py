@@ -27,6 +27,7 @@ from dpverify.estimation.robust_regions import (
 )
 from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.inner_moments import constant_of
+from dpverify.grid.linear import Integers
 from dpverify.grid.region_queries import DIRECTION_BITS, OFF_DIAGONAL, PARTS, part_of, reach_of
 from dpverify.plans import Transcripts
 from dpverify.privacy.numbers import Floats, to_float
@@ -39,11 +40,12 @@ _SURPRISE = 1.0  # standard deviations by which fewer records may agree than wer
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left, in deviations: the ball's radius before the last and after, slabs' and boxes'
-    axes of shape (k, d) and half widths, the number of records, its noise, and the estimate's
-    distance from the center."""
+    """What is left, in deviations: the ball's radius before the last and after, slabs' half widths
+    in parts of a bin, axes of slabs and boxes, shape (k, d), and their half widths, the number of
+    records, its noise, and the estimate's distance from the center."""
 
     radii: tuple[float, float]
+    widths: Integers
     axes: Floats
     halves: Floats
     number: float
@@ -58,15 +60,16 @@ class RobustErrors(RobustRounds):
     def _left_out(
         self,
         batch: Transcripts,
+        widths: Integers,
         lengths: tuple[int, int],
         count: tuple[float, float],
         step: Floats,
     ) -> Floats:
         """Predict, in cells, what drawing in and leaving out records beyond the ball, the slabs
-        and the boxes adds to the error. lengths: the radii of the first ball and of the last one.
-        count: the number of records and its noise.
+        and the boxes adds to the error. widths: of the slabs, halves in parts of a bin. lengths:
+        the radii of the first ball and of the last one. count: the number of records and its noise.
         """
-        exponent, widths = self._nearness().exponent, self._slabs(batch)[1][0]
+        exponent = self._nearness().exponent
         cut = widths < self.bins * PARTS
         per = part_of(lengths[1], self.bins) * 2.0**-DIRECTION_BITS
         halves = _length(widths[cut] * per, exponent)
@@ -78,7 +81,8 @@ class RobustErrors(RobustRounds):
             axes = np.vstack([axes, np.eye(len(step))[named]])
         with np.errstate(all="ignore"):
             first, last = (float(_length(float(one), exponent)) for one in lengths)
-            left = Left((first, last), axes, halves, *count, _length(step, exponent))
+            own = _length(step, exponent)
+            left = Left((first, last), widths, axes, halves, *count, own)
             shown = self._by_moments if self.directions else self._by_agreement
             deviation = np.ldexp(shown(batch, lengths, left), -exponent)
             return np.asarray(np.where(np.isnan(deviation), np.inf, deviation))
@@ -151,8 +155,7 @@ class RobustErrors(RobustRounds):
     ) -> list[tuple[Floats, float]]:
         """List the orthogonal directions that are cut, in the eigenvectors' coordinates, and the
         mean square error of their slabs' middles; last: the last ball's radius in cells."""
-        widths = self._slabs(batch)[1][0]
-        cut = widths < self.bins * PARTS
+        cut = left.widths < self.bins * PARTS
         single = [sum(map(abs, one)) == 1 for one in patterns(self.directions)]
         chosen = np.flatnonzero(cut & single if self.inner else cut)
         axes = self._along(batch)[0][chosen] * 2.0**-DIRECTION_BITS @ vectors
@@ -165,7 +168,7 @@ class RobustErrors(RobustRounds):
             errors = inner_errors(axes, step, variances, leading, made, number)
         else:
             noise, width = float(self._histogram_noise()), per * PARTS
-            halves = widths[chosen] * per
+            halves = left.widths[chosen] * per
             errors = [
                 window_error(half, float(one), noise, width, number, self.bins)
                 for half, one in zip(halves.tolist(), own, strict=True)

@@ -291,6 +291,7 @@ class RobustMean(RobustErrors):
         off = scale / weight
         widths = self._slabs(transcript)[1]
         certificate = self._certified(transcript, ball, radius, number - _QUANTILE * off)
+        left_out = self._left_out(transcript, widths[0], (ball, radius), (number, off), step)
         return RobustMeanEstimate(
             self._back(point + step),
             number,
@@ -300,7 +301,7 @@ class RobustMean(RobustErrors):
             certificate,
             count_deviation=off,
             deviations=self.deviations,
-            cut=self._back(self._left_out(transcript, (ball, radius), (number, off), step)),
+            cut=self._back(left_out),
         )
 
     def _of_slices(self, transcript: Transcripts, point: Floats) -> RobustMeanEstimate:
