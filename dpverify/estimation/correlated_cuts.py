@@ -102,7 +102,7 @@ def plain_response(d: int, radius: float, reach: float, away: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """What is left of normal records after a ball about their mean, slabs and boxes.
+    """Normal records that a ball about their mean, slabs and boxes leave.
 
     share: of the records. follows: derivative of the estimate by the mean of all along each
     eigenvector, shape (d,). excess: n times the variance of (estimate - mean of all n records),

@@ -1,4 +1,4 @@
-"""What a robust mean reports about the records that it leaves out, of correlated inliers too."""
+"""Reported errors of the records that a robust mean leaves out, of correlated inliers too."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _SURPRISE = 1.0  # standard deviations by which fewer records may agree than wer
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left, in deviations: the ball's radius before the last and after, slabs' half widths
-    in parts of a bin, axes of slabs and boxes, shape (k, d), and their half widths, the number of
-    records, its noise, and the estimate's distance from the center."""
+    """Records that are left, in deviations: the ball's radius before the last and after, slabs'
+    half widths in parts of a bin, axes of slabs and boxes, shape (k, d), and their half widths,
+    the number of records, its noise, and the estimate's distance from the center."""
 
     radii: tuple[float, float]
     widths: Integers

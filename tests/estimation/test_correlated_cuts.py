@@ -140,3 +140,10 @@ def test_deviations_cover_for_correlated_records(case: str, adjacency: Adjacency
         ratios = (one.value - data.mean(axis=0)) / one.standard_deviation
         square += float(np.square(ratios).mean())
     assert square < stats.chi2.ppf(1 - FALSE_ALARM, DATASETS)
+
+
+def test_next_to_a_quarter_of_outliers_quartiles_may_be_anywhere() -> None:
+    """Floats do not tell so near a quarter from one."""
+    assert explained(Fraction(1, 4) - Fraction(1, 10**17)) is None
+    assert long_axes.explained(Fraction(1, 4) - Fraction(1, 10**17)) is None
+    assert explained(Fraction(1, 10)) == long_axes.explained(Fraction(1, 10))

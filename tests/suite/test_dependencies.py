@@ -159,6 +159,7 @@ _ODD = {
     "in another string": "x = '''\nimport one\n'''",
     "before a statement": "import one; x = 1",
     "a comment with a bracket": "from one import (  # some)\n    two,\n)",
+    "after a form feed": "\x0cfrom one import two",
     "for type checkers": "if TYPE_CHECKING:\n    import one",
 }
 

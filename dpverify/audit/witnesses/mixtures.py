@@ -91,7 +91,7 @@ class _Way:
 
     @property
     def numbers(self) -> int:
-        """How many numbers are fitted."""
+        """Number of numbers that are fitted."""
         parts = len(self.shares)
         return self.length + 1 if self.alike else parts * self.length + self._own_shares
 
