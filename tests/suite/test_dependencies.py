@@ -159,7 +159,6 @@ _ODD = {
     "in another string": "x = '''\nimport one\n'''",
     "before a statement": "import one; x = 1",
     "a comment with a bracket": "from one import (  # some)\n    two,\n)",
-    "after a form feed": "\x0cfrom one import two",
     "for type checkers": "if TYPE_CHECKING:\n    import one",
 }
 
@@ -168,6 +167,12 @@ _ODD = {
 def test_odd_imports_are_left_to_the_tree(text: str) -> None:
     assert _plainly(text) is None
     assert _by_tree(text) is not None  # it is Python
+
+
+def test_imports_after_a_form_feed_are_seen() -> None:
+    text = "\x0cfrom one import two\n"
+    assert _by_tree(text)
+    assert _plainly(text) in (None, _by_tree(text))
 
 
 def _plainly(text: str) -> list[str] | None:
