@@ -6,11 +6,13 @@ outcomes may be lumped, for that is post-processing: it may hide a broken promis
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf, isqrt
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -34,7 +36,6 @@ from dpverify.privacy.derivation import EventBound
 from dpverify.privacy.hypotheses import Absent, Seen
 from dpverify.privacy.numbers import Exact
 from spec.theory.laws import real
-from spec.theory.rules import hockey_stick
 
 from .makers import COLUMN, OBLIGATION, conjectured
 
@@ -129,11 +130,40 @@ def measure(
     """Sum over all outcomes, both ways."""
     p, q = pair
     with mp.workdps(DIGITS):
-        factors = {epsilon: mp.exp(real(epsilon)) for epsilon in epsilons}
-        sticks = {e: max(hockey_stick(p, q, f), hockey_stick(q, p, f)) for e, f in factors.items()}
+        sticks = hockey_sticks(pair, epsilons)
         renyi = {order: max(_renyi(p, q, order), _renyi(q, p, order)) for order in orders}
         ratios = [mp.log(p[o] / q[o]) for o in p] if losses else []
         return Case(facts, sticks, renyi, max(ratios) - min(ratios) if losses else None)
+
+
+def hockey_sticks(pair: RealPair, epsilons: Iterable[Fraction]) -> dict[Fraction, Any]:
+    """Return by epsilon the larger of both ways' hockey-stick divergences, as
+    ``spec.theory.rules.hockey_stick`` sums it at one epsilon and one way.
+
+    Outcomes are put in the order of their likelihood ratios once: the best event at any epsilon
+    is all of them from some ratio on, or up to one.
+    """
+    p, q = pair
+    with mp.workdps(DIGITS):
+        zero, infinite = mp.mpf(0), mp.inf
+        masses = [(p.get(o, zero), q.get(o, zero)) for o in {**p, **q}]
+        rows = sorted(((a / b if b else infinite, a, b) for a, b in masses), key=itemgetter(0))
+        ratios = [ratio for ratio, _, _ in rows]
+        # sums from either end, not differences: a factor may be e^100,000
+        low, high = (
+            [list(accumulate((row[i] for row in some), initial=zero)) for i in (1, 2)]
+            for some in (rows, rows[::-1])
+        )
+
+        def reached(epsilon: Fraction) -> Any:
+            factor = mp.exp(real(epsilon))
+            beyond = len(rows) - bisect_right(ratios, factor)
+            below = bisect_left(ratios, 1 / factor)
+            return max(
+                high[0][beyond] - factor * high[1][beyond], low[1][below] - factor * low[0][below]
+            )
+
+        return {epsilon: reached(epsilon) for epsilon in epsilons}
 
 
 def _renyi(p: RealLaw, q: RealLaw, order: Fraction) -> Any:

@@ -131,6 +131,23 @@ _RULES: dict[str, tuple[Rule, Callable[[], list[Case]]]] = {
 }
 
 
+def test_both_ways_at_many_epsilons_are_as_summed_one_by_one() -> None:
+    rng = random.Random(3)
+    for outcomes in (1, 2, 7, 40):
+        pair = tuple(
+            laws.weighted({o: Fraction(rng.randint(-40, 40), 8) for o in range(start, outcomes)})
+            for start in (0, outcomes // 7)  # some outcomes have one law's mass alone
+        )
+        epsilons = [Fraction(k, 3) for k in range(9)] + [Fraction(1000)]
+        for epsilon, stick in laws.hockey_sticks((pair[0], pair[1]), epsilons).items():
+            with mp.workdps(DIGITS):
+                one_by_one = max(
+                    spec_rules.hockey_stick(p, q, mp.exp(real(epsilon)))
+                    for p, q in (pair, pair[::-1])
+                )
+                assert abs(stick - one_by_one) <= real(ROUNDING)
+
+
 @pytest.mark.parametrize("name", _RULES)
 def test_explicit_laws_keep_what_the_rule_promises(name: str) -> None:
     rule, cases = _RULES[name]
