@@ -252,14 +252,19 @@ def one_axis(d: int, radius: float, common: float) -> tuple[float, Floats, Float
     return share, np.maximum(follows, _LEAST_RESPONSE), excess
 
 
+@lru_cache(maxsize=64)
+def _shares_inside(d: int, radius: float) -> Floats:
+    """Tabulate the share of ``one_axis`` for each of ``_GRID``, shape (21,)."""
+    return np.array([one_axis(d, radius, float(common))[0] for common in _GRID])
+
+
 def most_correlated(
     d: int, friends: float, radius: float, full: Fraction | None, ratio: float
 ) -> float:
     """Find the largest correlation of any two of d >= 2 columns with which the agreement is at
     least ``ratio`` of the records within ``radius`` of the mean; 0 where there is none.
     """
-    inside = np.array([one_axis(d, radius, float(common))[0] for common in _GRID])
-    expected = agreement_shares(d, friends, full) / inside
+    expected = agreement_shares(d, friends, full) / _shares_inside(d, radius)
     allowed = np.flatnonzero(expected >= ratio)
     if not len(allowed):
         return 0.0

@@ -62,13 +62,21 @@ def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
 def directions(moments: IntArray, d: int, count: int) -> Integers:
     """Find directions of the ``count`` largest eigenvalues, in integers of shape (size, count, d).
 
+    moments: on the diagonal and above it, shape (size, d (d + 1) / 2).
+    """
+    return axes_of(*eigen(moments, d), count)
+
+
+def axes_of(values: Floats, vectors: Floats, count: int) -> Integers:
+    """Find ``directions`` from the eigenvalues and eigenvectors.
+
     Where an eigenvalue has others within 1e-6 of the largest, its direction is the axis of that
     number. The sign is such that the first of the coordinates that are largest (up to 1e-6) is
     positive.
     """
+    d = values.shape[1]
     if d == 1:  # one column has one direction
-        return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
-    values, vectors = eigen(moments, d)
+        return np.full((len(values), count, 1), 1 << DIRECTION_BITS, np.int64)
     least = _SEPARATE * np.abs(values).max(axis=1, keepdims=True)
     gaps = np.diff(values, axis=1) > least
     end = np.ones((len(values), 1), np.bool_)

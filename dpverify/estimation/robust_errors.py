@@ -20,11 +20,8 @@ from dpverify.estimation.correlated_cuts import (
     window_error,
 )
 from dpverify.estimation.cutting import left_out
-from dpverify.estimation.directional_cuts import MOST, eigen
+from dpverify.estimation.directional_cuts import MOST
 from dpverify.estimation.inner_cuts import patterns
-from dpverify.estimation.robust_regions import (
-    MOMENTS_STAGE,
-)
 from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.inner_moments import constant_of
 from dpverify.grid.linear import Integers
@@ -121,7 +118,7 @@ class RobustErrors(RobustRounds):
         exponent = self._nearness().exponent
         unit = min(to_float(self._moments().unit(lengths[0])), MOST)
         unit = min(float(np.ldexp(unit, 2 * exponent)), _LONGEST**2)
-        values, vectors = (part[0] for part in eigen(batch[MOMENTS_STAGE], self.columns()))
+        values, vectors = (part[0] for part in self._eigen(batch))
         first, last = (
             float(_length(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )

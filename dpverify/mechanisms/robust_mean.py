@@ -269,6 +269,7 @@ class RobustMean(RobustErrors):
         """Return center + noisy sum / noisy number; the center alone for too small a number."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
+        transcript = replace(transcript, known={})  # what follows from it is computed once
         points, radii = self._places(transcript)
         ball, point = int(radii[0]), points[0].astype(np.float64)
         radius = int(self._last_radii(transcript, radii)[0])
