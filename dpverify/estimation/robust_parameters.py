@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -161,7 +162,7 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         return core_of(self.adjacency, *own, self.full)
 
     def _nearness(self) -> Nearness:
-        return nearness_of(self.deviations, exact(self.radius, "radius"))
+        return _nearness_of(self.deviations, self.radius)
 
     def _multiplier(self, part: int) -> Fraction:
         """Return noise_multiplier / sqrt(share); part: the index of the share, -1 for the last."""
@@ -199,3 +200,9 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         """Return so many deviations in cells times 2^12, rounded down; at most 2^60."""
         cell = Fraction(2) ** self._nearness().exponent
         return max(-FARTHEST, min(math.floor(number * (1 << DIRECTION_BITS) / cell), FARTHEST))
+
+
+@lru_cache(maxsize=64)
+def _nearness_of(deviations: PerColumn, radius: float) -> Nearness:
+    """Return the map of these public numbers; looked up by the radius as it was given."""
+    return nearness_of(deviations, exact(radius, "radius"))
