@@ -316,7 +316,7 @@ class RobustMean(RobustErrors):
             self._back(point + fitted.mean[0] * cells),
             number,
             self._back(np.full_like(point, fitted.noise[0] * cells)),
-            0 * point,
+            np.zeros_like(point),
             columns + 1,
             count_deviation=off,
             deviations=self.deviations,
