@@ -148,9 +148,7 @@ class RobustRegions(RobustParameters):
         """Return the moments' directions: those of inner moments, or of histograms."""
         count = self.inner or self.directions
         stages = (MOMENTS_STAGE,)
-        return self._once(
-            batch, "leading", stages, lambda: axes_of(*self._eigen(batch), count)
-        )
+        return self._once(batch, "leading", stages, lambda: axes_of(*self._eigen(batch), count))
 
     def _eigen(self, batch: Transcripts) -> tuple[Floats, Floats]:
         """Return the moments' eigenvalues and eigenvectors, as ``eigen`` does; of many draws they

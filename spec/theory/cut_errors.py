@@ -1,9 +1,9 @@
 """Errors that slabs and balls add to a mean, as a robust mean reports them: number by number, for
 drawn records that stand for a normal law.
 
-Nothing here bounds a privacy loss: it is post-processing. Points are a public sample of the standard
-normal law and of its mirror images; lengths are in deviations, and vectors in the coordinates of the
-eigenvectors of the released second moments.
+Nothing here bounds a privacy loss: it is post-processing. Points are a public sample of the
+standard normal law and of its mirror images; lengths are in deviations, and vectors in the
+coordinates of the eigenvectors of the released second moments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def window_error(half: Any, variance: Any, noise: Any, width: Any, number: int, 
     of error s leave b s + c a / (1 - g'(0)), which is computed round by round. The start is the
     middle of the median's bin: a bin's spread, and the median's error by the noise of half of the
     bins and by sampling. The fixed point of g counts a record y within by y / (share (1 - g'(0))):
-    that less y has the sampling variance below, by quadrature. Noise counts by the place of its bin.
+    that less y has the sampling variance below, by quadrature. Noise counts by its bin's place.
     """
     v, h, n = mp.mpf(variance), mp.mpf(half), mp.mpf(number)
 
@@ -79,12 +79,12 @@ def inner_error(
 ) -> float:
     """Return the mean square error of the mean along an axis that inner moments show.
 
-    inner: the ball's radius, the reach r to which a record's places along the ``leading`` directions
-    and the constant c are drawn in, c, and the noise s of an entry. step: of the mean from the
-    center. A record y counts by w = min(1, r^2 / (places^2 + c^2)) if it is in the ball: the
-    estimate is E w y / E w. It follows the mean by a = E w y^2 / (v E w), per eigenvector, so of the
-    step 1 / a - 1 is missing; sampling adds the variance of w y / E w - y over the number, and noise
-    s over the number, c and E w.
+    inner: the ball's radius, the reach r to which a record's places along the ``leading``
+    directions and the constant c are drawn in, c, and the noise s of an entry. step: of the mean
+    from the center. A record y counts by w = min(1, r^2 / (places^2 + c^2)) if it is in the ball:
+    the estimate is E w y / E w. It follows the mean by a = E w y^2 / (v E w), per eigenvector, so
+    of the step 1 / a - 1 is missing; sampling adds the variance of w y / E w - y over the number,
+    and noise s over the number, c and E w.
     """
     radius, reach, constant, noise = inner
     away = _dot(step, step)

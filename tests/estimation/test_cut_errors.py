@@ -1,4 +1,5 @@
-"""Errors of slabs' middles and of correlated records' means are the spec's; changes of them show."""
+"""Errors of slabs' middles and of correlated records' means are the spec's; changes of them
+show."""
 
 from __future__ import annotations
 

@@ -300,7 +300,11 @@ def test_a_fit_to_any_numbers_is_finite_and_has_a_deviation() -> None:
     rng = np.random.default_rng(6)
     sizes = (0.0, 1e-320, 1e-160, 1e-3, 1.0, 1e3, 1e20, 1e60, 1e100)
     for _ in range(300):
-        d, rounds, noise = int(rng.integers(1, 7)), int(rng.integers(1, 4)), float(rng.choice(sizes))
+        d, rounds, noise = (
+            int(rng.integers(1, 7)),
+            int(rng.integers(1, 4)),
+            float(rng.choice(sizes)),
+        )
         along = rng.normal(size=(1, rounds, d))
         along /= np.linalg.norm(along, axis=2, keepdims=True)
         sums = rng.normal(size=(1, rounds, 2, d)) * noise * 10.0 ** rng.uniform(0, 30)
