@@ -155,6 +155,26 @@ def cuts(
     return Cuts(share, np.maximum(follows, _LEAST_RESPONSE), excess)
 
 
+def along_squares(
+    own: Floats, lost: Floats, middles: list[tuple[Floats, float]], *, apart: bool
+) -> tuple[Floats, Floats]:
+    """Compute the mean square errors along each eigenvector, and its share that slabs span, both of
+    shape (d,).
+
+    own: mean square errors about the mean of all. lost: what of a shift of their middle the
+    estimate follows. middles: orthogonal axes of slabs, and the mean square errors of their
+    middles. Center and histograms are of the same records, and err alike where these are a small
+    sample of all: that part adds up. apart: whether slabs' middles have other errors.
+    """
+    errors, spans = np.zeros_like(own), np.zeros_like(own)
+    for axis, error in middles:
+        errors += error * np.square(axis)
+        spans += np.square(axis)
+    spans = np.minimum(spans, 1.0)
+    alike = np.maximum(lost * (1 - spans) if apart else lost, 0.0)
+    return own * np.square(1 + alike) + np.square(lost) * errors, spans
+
+
 def window_error(
     half: float, variance: float, noise: float, width: float, number: float, bins: int
 ) -> float:
@@ -252,14 +272,19 @@ def one_axis(d: int, radius: float, common: float) -> tuple[float, Floats, Float
     return share, np.maximum(follows, _LEAST_RESPONSE), excess
 
 
+@lru_cache(maxsize=64)
+def _shares_inside(d: int, radius: float) -> Floats:
+    """Tabulate the share of ``one_axis`` for each of ``_GRID``, shape (21,)."""
+    return np.array([one_axis(d, radius, float(common))[0] for common in _GRID])
+
+
 def most_correlated(
     d: int, friends: float, radius: float, full: Fraction | None, ratio: float
 ) -> float:
     """Find the largest correlation of any two of d >= 2 columns with which the agreement is at
     least ``ratio`` of the records within ``radius`` of the mean; 0 where there is none.
     """
-    inside = np.array([one_axis(d, radius, float(common))[0] for common in _GRID])
-    expected = agreement_shares(d, friends, full) / inside
+    expected = agreement_shares(d, friends, full) / _shares_inside(d, radius)
     allowed = np.flatnonzero(expected >= ratio)
     if not len(allowed):
         return 0.0

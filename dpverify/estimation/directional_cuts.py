@@ -26,7 +26,8 @@ MOST_BINS = 256
 MOST = 1e140  # stands for every larger number: sums and squares of such numbers are finite
 # part of the largest eigenvalue; nearer eigenvalues have no direction of their own
 _SEPARATE = 1e-6
-_HALF_STEPS = range(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
+_HALF_STEPS = np.arange(3, 17)  # slabs of 3/2 to 8 deviations, in halves of one
+_AT_ONCE = 64  # histograms and widths that are looked at together: NumPy takes long over each call
 _ROUNDS = 4
 _LARGEST_COUNT = 1 << 30
 _BITS = 20
@@ -62,13 +63,21 @@ def eigen(moments: IntArray, d: int) -> tuple[Floats, Floats]:
 def directions(moments: IntArray, d: int, count: int) -> Integers:
     """Find directions of the ``count`` largest eigenvalues, in integers of shape (size, count, d).
 
+    moments: on the diagonal and above it, shape (size, d (d + 1) / 2).
+    """
+    return axes_of(*eigen(moments, d), count)
+
+
+def axes_of(values: Floats, vectors: Floats, count: int) -> Integers:
+    """Find ``directions`` from the eigenvalues and eigenvectors.
+
     Where an eigenvalue has others within 1e-6 of the largest, its direction is the axis of that
     number. The sign is such that the first of the coordinates that are largest (up to 1e-6) is
     positive.
     """
+    d = values.shape[1]
     if d == 1:  # one column has one direction
-        return np.full((len(moments), count, 1), 1 << DIRECTION_BITS, np.int64)
-    values, vectors = eigen(moments, d)
+        return np.full((len(values), count, 1), 1 << DIRECTION_BITS, np.int64)
     least = _SEPARATE * np.abs(values).max(axis=1, keepdims=True)
     gaps = np.diff(values, axis=1) > least
     end = np.ones((len(values), 1), np.bool_)
@@ -102,37 +111,43 @@ def cuts(counts: IntArray, deviation: Integers, noise: Fraction) -> tuple[Intege
     variances = _variances(noise, bins)
     middles, halves = np.zeros(len(kept), np.int64), np.full(len(kept), 2 * edge, np.int64)
     open_ = total > 1
-    for half_steps in _HALF_STEPS:
-        width = half_steps * deviation // 2
-        if not (open_ & (width + PARTS // 2 < edge)).any():
+    at_once = max(1, _AT_ONCE // max(1, len(kept)))
+    for first in range(0, len(_HALF_STEPS), at_once):
+        width = _HALF_STEPS[first : first + at_once, np.newaxis] * deviation // 2
+        tested = open_ & (width + PARTS // 2 < edge)
+        width = width[tested.any(axis=1)]  # wider ones are not tested either
+        if not len(width):
             break
-        tested = open_ & (width >= PARTS) & (width + PARTS // 2 < edge)
+        tested = tested[: len(width)] & (width >= PARTS)
         if not tested.any():
             continue
-        middle = _centered(kept, at, median, width)
-        off = at - middle[:, np.newaxis]
-        outside = np.abs(off) > (width + PARTS // 2)[:, np.newaxis]
+        middle = _centered(kept, at, np.broadcast_to(median, width.shape), width)
+        off = at - middle[..., np.newaxis]
+        outside = np.abs(off) > (width + PARTS // 2)[..., np.newaxis]
         expected = (total * _normal_tails(off, outside, deviation)) >> _BITS
-        excess = np.minimum((kept * outside).sum(axis=1) - expected, _LARGEST_EXCESS)
-        likely = variances[outside.sum(axis=1)] + _SURPRISE**2 * expected
+        excess = np.minimum((kept * outside).sum(axis=-1) - expected, _LARGEST_EXCESS)
+        likely = variances[outside.sum(axis=-1)] + _SURPRISE**2 * expected
         suspicious = tested & (excess > 0) & (4 * excess**2 > likely)
-        middles[suspicious], halves[suspicious] = middle[suspicious], width[suspicious]
-        open_ &= ~suspicious
+        narrowest = suspicious.argmax(axis=0), np.arange(len(kept))
+        told = suspicious[narrowest]
+        middles = np.where(told, middle[narrowest], middles)
+        halves = np.where(told, width[narrowest], halves)
+        open_ &= ~told
     return middles, halves
 
 
 def _centered(kept: Integers, at: Integers, start: Integers, width: Integers) -> Integers:
     """Compute the mean of what is within ``width`` of it, from a start, in some rounds; bins
-    count in part.
+    count in part. start, width: shape (widths, rows).
     """
-    middle = start.copy()
+    middle = start
     edge = int(at[-1]) + PARTS // 2
     for _ in range(_ROUNDS):
-        off = at - middle[:, np.newaxis]
-        room = (width + PARTS // 2)[:, np.newaxis] - np.abs(off)
+        off = at - middle[..., np.newaxis]
+        room = (width + PARTS // 2)[..., np.newaxis] - np.abs(off)
         counted = kept * np.minimum(np.maximum(room, 0), PARTS)
-        number = np.maximum(counted.sum(axis=1), 1)
-        moved = middle + (counted * off).sum(axis=1) // number
+        number = np.maximum(counted.sum(axis=-1), 1)
+        moved = middle + (counted * off).sum(axis=-1) // number
         before, middle = middle, np.minimum(np.maximum(moved, -edge), edge)
         if (middle == before).all():  # so are those of the rounds to come
             break
@@ -143,9 +158,9 @@ def _normal_tails(off: Integers, outside: NDArray[np.bool_], deviation: Integers
     """Return, in units of 2^-20, the share of records from which a tail is suspicious, given
     where the outer bins begin on either side.
     """
-    share = np.full(len(off), _SHARE)
+    share = np.full(off.shape[:-1], _SHARE)
     for side in (off, -off):
-        nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=1)
+        nearest = np.where(outside & (side > 0), side - PARTS // 2, _NEVER).min(axis=-1)
         share += _TIMES / 2 * scipy.special.erfc(nearest / np.maximum(deviation, 1) / math.sqrt(2))
     return np.asarray(np.ceil(share * 2.0**_BITS).astype(np.int64))
 

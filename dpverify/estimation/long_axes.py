@@ -61,20 +61,20 @@ def seen_deviations(
     total = np.maximum(kept.sum(axis=1), 1)
     own = min(math.ceil(_SURPRISE**2 * noise**2 * bins / 3), _MOST)
     margin = np.array([math.isqrt(min(own + t, _MOST)) + 1 for t in total.tolist()], np.int64)
-    sure = _place(kept, 3 * total - 4 * margin) - _place(kept, total + 4 * margin)
-    plain = _place(kept, 3 * total) - _place(kept, total)
-    sure -= PARTS**2 // (4 * np.maximum(deviation, 1))
+    levels = (3 * total - 4 * margin, total + 4 * margin, 3 * total, total)
+    high, low, upper, lower = _places(kept, np.stack(levels, axis=1)).T
+    sure, plain = high - low - PARTS**2 // (4 * np.maximum(deviation, 1)), upper - lower
     long = (margin < total // 4) & (sure * _NORMAL > most * deviation)
     spread = (plain * _NORMAL) >> _BITS
     return np.where(long, np.maximum(spread, deviation), deviation)
 
 
-def _place(kept: Integers, level: Integers) -> Integers:
-    """Return where four times the records below first reach a level, in parts of a bin from the
-    first one's edge; a bin's records are spread over it evenly."""
+def _places(kept: Integers, levels: Integers) -> Integers:
+    """Return where four times the records below first reach each level, in parts of a bin from the
+    first one's edge; a bin's records are spread over it evenly. Both of shape (rows, levels)."""
     sums = np.cumsum(4 * kept, axis=1)
-    first = (sums >= level[:, np.newaxis]).argmax(axis=1)[:, np.newaxis]
-    own = np.take_along_axis(4 * kept, first, 1)[:, 0]
-    below = np.take_along_axis(sums, first, 1)[:, 0] - own
-    inside = np.clip(level - below, 0, np.maximum(own, 0))
-    return np.asarray(PARTS * first[:, 0] + PARTS * inside // np.maximum(own, 1))
+    first = (sums[:, np.newaxis] >= levels[..., np.newaxis]).argmax(axis=2)
+    own = np.take_along_axis(4 * kept, first, 1)
+    below = np.take_along_axis(sums, first, 1) - own
+    inside = np.clip(levels - below, 0, np.maximum(own, 0))
+    return np.asarray(PARTS * first + PARTS * inside // np.maximum(own, 1))

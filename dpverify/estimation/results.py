@@ -54,8 +54,9 @@ class VectorMeanEstimate(Result):
         level is exact, by Fieller (to first order, where the mean is no linear function of the
         sum): with (noisy sum) / (noisy count) = o, a mean m is left out where o - m exceeds its
         noise, which is the noise of the sum and m times that of the count. Both ends are
-        infinite where the count might be zero. Where a noisy mean was moved into a public ball
-        it came nearer to the truth in length, which does not hold for every single coordinate.
+        infinite where the count might be zero, and where value or deviation is. Where a noisy
+        mean was moved into a public ball it came nearer to the truth in length, which does not
+        hold for every single coordinate.
         Raises TypeError or ValueError for a level outside (0, 1).
         """
         z = deviations(self.noise, tail_of(level, len(self.value) if simultaneous else 1))
@@ -67,7 +68,8 @@ class VectorMeanEstimate(Result):
             noise = np.hypot(self._own() * math.sqrt(left), self.along)
             reach = z * np.hypot(noise / left, self.cut)
             middle = self.value + self.along * (z * part / left)
-            ends = [np.where(reach < np.inf, middle + s * reach, s * np.inf) for s in (-1, 1)]
+            told = np.isfinite(middle) & (reach < np.inf)
+            ends = [np.where(told, middle + s * reach, s * np.inf) for s in (-1, 1)]
         return ends[0], ends[1]
 
     @property
@@ -82,7 +84,9 @@ class VectorMeanEstimate(Result):
             else:
                 own = spread @ spread.T
             cut = np.diag(np.broadcast_to(np.square(self.cut), len(self.value)))
-            total: Floats = own + np.outer(self.along, self.along) + cut
+            moved = self.along != 0  # of the others none is infinite times 0
+            along = np.where(np.outer(moved, moved), np.outer(self.along, self.along), 0.0)
+            total: Floats = own + along + cut
         return total
 
     @property

@@ -12,6 +12,7 @@ from dpverify.estimation.column_cuts import OPEN
 from dpverify.estimation.correlated_cuts import (
     Inner,
     about_mean,
+    along_squares,
     cuts,
     inner_errors,
     most_correlated,
@@ -20,11 +21,8 @@ from dpverify.estimation.correlated_cuts import (
     window_error,
 )
 from dpverify.estimation.cutting import left_out
-from dpverify.estimation.directional_cuts import MOST, eigen
+from dpverify.estimation.directional_cuts import MOST
 from dpverify.estimation.inner_cuts import patterns
-from dpverify.estimation.robust_regions import (
-    MOMENTS_STAGE,
-)
 from dpverify.estimation.robust_rounds import RobustRounds
 from dpverify.grid.inner_moments import constant_of
 from dpverify.grid.linear import Integers
@@ -115,13 +113,12 @@ class RobustErrors(RobustRounds):
         """Predict it for inliers of the covariance that the released second moments show.
 
         What is not followed along an eigenvector is the distance of the mean from the ball's
-        center; across a slab, that from the slab's middle. Center and histograms are of the same
-        records, and err alike where these are a small sample of all: that part adds up.
+        center; across a slab, that from the slab's middle.
         """
         exponent = self._nearness().exponent
         unit = min(to_float(self._moments().unit(lengths[0])), MOST)
         unit = min(float(np.ldexp(unit, 2 * exponent)), _LONGEST**2)
-        values, vectors = (part[0] for part in eigen(batch[MOMENTS_STAGE], self.columns()))
+        values, vectors = (part[0] for part in self._eigen(batch))
         first, last = (
             float(_length(float(reach_of(one, self.drawn)), exponent)) for one in lengths
         )
@@ -130,17 +127,9 @@ class RobustErrors(RobustRounds):
         variances = spectrum(values, unit, left.radii[0], first, away)
         axes = left.axes @ vectors
         kept = cuts(variances, left.radii[1], last, axes, left.halves, away)
-        errors, spans = np.zeros(len(values)), np.zeros(len(values))
-        for axis, error in self._middle_errors(
-            batch, lengths[1], variances, vectors, left, kept.share
-        ):
-            errors += error * np.square(axis)
-            spans += np.square(axis)
-        spans = np.minimum(spans, 1.0)
-        lost = 1 - kept.follows
-        alike = np.maximum(lost * (1 - spans) if self.inner else lost, 0.0)
-        square = kept.excess * kept.share / left.number * np.square(1 + alike)
-        square += np.square(lost) * errors
+        middles = self._middle_errors(batch, lengths[1], variances, vectors, left, kept.share)
+        lost, own = 1 - kept.follows, kept.excess * kept.share / left.number
+        square, spans = along_squares(own, lost, middles, apart=self.inner > 0)
         moved = vectors @ (lost / kept.follows * (1 - spans) * (left.step @ vectors))
         return np.asarray(np.sqrt(np.square(vectors) @ square + np.square(moved)))
 

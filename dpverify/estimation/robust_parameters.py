@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -161,15 +162,15 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         return core_of(self.adjacency, *own, self.full)
 
     def _nearness(self) -> Nearness:
-        return nearness_of(self.deviations, exact(self.radius, "radius"))
+        return _nearness_of(self.deviations, self.radius)
 
     def _multiplier(self, part: int) -> Fraction:
         """Return noise_multiplier / sqrt(share); part: the index of the share, -1 for the last."""
-        return self.noise_multiplier * root_up(1 / self.shares[part], ROOT_BITS)
+        return self.noise_multiplier * _root(1 / self.shares[part])
 
     def _last_multiplier(self) -> Fraction:
         """Return the multiplier of each round of the sum; each has the same part of its share."""
-        return self.noise_multiplier * root_up(self.rounds / self.shares[-1], ROOT_BITS)
+        return self.noise_multiplier * _root(self.rounds / self.shares[-1])
 
     def _inner_reach(self) -> int:
         """Return sqrt(inner + 1) deviations, the length of a typical inlier there, in cells; at
@@ -184,7 +185,7 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         sampler.
         """
         square = histogram_moves(self.directions, self.adjacency)
-        return max(_LEAST_NOISE, self._multiplier(2) * root_up(square, ROOT_BITS))
+        return max(_LEAST_NOISE, self._multiplier(2) * _root(square))
 
     def _votes_noise(self) -> Fraction:
         """Return the noise scale of a column's count."""
@@ -199,3 +200,15 @@ class RobustParameters(Mechanism[RobustMeanEstimate]):
         """Return so many deviations in cells times 2^12, rounded down; at most 2^60."""
         cell = Fraction(2) ** self._nearness().exponent
         return max(-FARTHEST, min(math.floor(number * (1 << DIRECTION_BITS) / cell), FARTHEST))
+
+
+@lru_cache(maxsize=256)
+def _root(square: Fraction | int) -> Fraction:
+    """Return the square root, rounded up; each stage asks for it anew."""
+    return root_up(square, ROOT_BITS)
+
+
+@lru_cache(maxsize=64)
+def _nearness_of(deviations: PerColumn, radius: float) -> Nearness:
+    """Return the map of these public numbers; looked up by the radius as it was given."""
+    return nearness_of(deviations, exact(radius, "radius"))

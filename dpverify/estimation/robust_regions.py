@@ -16,7 +16,7 @@ from dpverify.estimation.budget_shares import (
 )
 from dpverify.estimation.column_cuts import OPEN, boxes, half_width
 from dpverify.estimation.cutting import drawn_response
-from dpverify.estimation.directional_cuts import MOST, cuts, directions, eigen
+from dpverify.estimation.directional_cuts import MOST, axes_of, cuts, eigen
 from dpverify.estimation.friendly_means import (
     balls,
     within_reach,
@@ -142,17 +142,21 @@ class RobustRegions(RobustParameters):
             return np.zeros((len(batch), 0, self.columns()), np.int64)
         if self.inner:
             return self._looked(batch).along
-        return directions(batch[MOMENTS_STAGE], self.columns(), self.directions)
+        return self._leading(batch)
 
     def _leading(self, batch: Transcripts) -> Integers:
-        """Return the directions of the inner moments."""
-        moments = batch[MOMENTS_STAGE]
-        return self._once(
-            batch,
-            "leading",
-            (MOMENTS_STAGE,),
-            lambda: directions(moments, self.columns(), self.inner),
-        )
+        """Return the moments' directions: those of inner moments, or of histograms."""
+        count = self.inner or self.directions
+        stages = (MOMENTS_STAGE,)
+        return self._once(batch, "leading", stages, lambda: axes_of(*self._eigen(batch), count))
+
+    def _eigen(self, batch: Transcripts) -> tuple[Floats, Floats]:
+        """Return the moments' eigenvalues and eigenvectors, as ``eigen`` does; of many draws they
+        take too much room to be kept."""
+        moments, stages = batch[MOMENTS_STAGE], (MOMENTS_STAGE,)
+        if len(batch) > 1:
+            return eigen(moments, self.columns())
+        return self._once(batch, "eigen", stages, lambda: eigen(moments, self.columns()))
 
     def _once(
         self, batch: Transcripts, what: Hashable, reads: Iterable[str], compute: Callable[[], _Told]
@@ -257,7 +261,7 @@ class RobustRegions(RobustParameters):
         """Compute the certificate. The spec has the proof (certificate)."""
         if not self.directions:
             return None
-        largest = float(eigen(batch[MOMENTS_STAGE], self.columns())[0][0, -1])
+        largest = float(self._eigen(batch)[0][0, -1])
         room = math.sqrt(2 * self.columns()) + math.sqrt(-2 * math.log(UNSURE))
         if number <= 0:
             return None

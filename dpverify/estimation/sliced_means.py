@@ -29,7 +29,7 @@ _AWAY = 2.25  # how far outliers are expected to be along v
 _SPREAD = 0.5  # their deviation along v
 _STEPS = 4
 _FARTHEST = 1e6
-_LEAST = 1e-9
+_LEAST, _LEAST_SQUARE = 1e-9, 1e-18
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ def fit(rounds: Rounds, first: Floats, share: float) -> Fitted:
     mean = (overall * first).sum(axis=1, keepdims=True) * first
     for _ in range(_STEPS):
         numbers, by_v, by_w = (total * one for one in _expected(rounds, mean, v, share))
-        weights = 1 / (np.square(rounds.noise)[:, np.newaxis, np.newaxis] + numbers)
+        own = np.square(rounds.noise)[:, np.newaxis, np.newaxis] + numbers
+        weights = 1 / np.maximum(own, _LEAST_SQUARE)
         of_mean, of_v = numbers * weights, by_v * weights
         whole = np.maximum((of_mean * numbers).sum(axis=(1, 2)), _LEAST)[:, np.newaxis]
         mixed = (of_mean * by_v).sum(axis=(1, 2))[:, np.newaxis] / whole
@@ -121,7 +122,8 @@ def _sampled(numbers: Floats, outliers: Floats, used: Floats, inliers: Floats) -
     drawn-in records vary by about a hundredth more in many columns is left out.
     """
     number, others, counts = numbers.mean(axis=1), outliers.mean(axis=1), used.sum(axis=1)
-    own = (number - others) * np.square(counts - 1 / inliers) + others * np.square(counts)
+    rest = np.maximum(number - others, 0.0)  # below 0 where the last step moved the fit far
+    own = rest * np.square(counts - 1 / inliers) + others * np.square(counts)
     return np.asarray(own.sum(axis=1))
 
 
@@ -144,6 +146,7 @@ def _expected(
 
 def _sides(edges: Floats) -> tuple[Floats, Floats]:
     """Return probability and first moment of a normal law up to an edge, and beyond it."""
+    edges = np.clip(edges, -_FARTHEST, _FARTHEST)  # the squares of others need not be floats
     density = np.exp(-edges * edges / 2) / np.sqrt(2 * np.pi)
     return np.stack([scipy.special.ndtr(edges), scipy.special.ndtr(-edges)], axis=-1), np.stack(
         [-density, density], axis=-1

@@ -279,7 +279,9 @@ class RefinedMean(Mechanism[VectorMeanEstimate]):
         number, kept = own[d] / weight, float(number_kept(transcript))
         if number < kept / 4:  # the center is far from the data, or the radius too small
             spread = spread_of(shape, nearness, min(to_float(noise), _MOST))
-            return VectorMeanEstimate(shape.place(point, nearness), kept, spread, 0 * point)
+            return VectorMeanEstimate(
+                shape.place(point, nearness), kept, spread, np.zeros_like(point)
+            )
         noisy = scale
         if isinstance(total, TwoBallSum):
             balls = TwoBalls(small, radius, float(tilt(small, radius)), scale)

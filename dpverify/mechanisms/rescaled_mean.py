@@ -200,7 +200,9 @@ class RescaledMean(Mechanism[VectorMeanEstimate]):
         released = np.array([bounded_float(v) for v in transcript.numbers(MEAN)])
         value = shape.place(released * (unit / 2.0**40), nearness)
         kept = float(number_kept(transcript))
-        return VectorMeanEstimate(value, kept, spread_of(shape, nearness, unit), 0 * value)
+        return VectorMeanEstimate(
+            value, kept, spread_of(shape, nearness, unit), np.zeros_like(value)
+        )
 
     def expected_noise(self, n: int) -> float:
         """Predict about the noise's standard deviation after the map, in radii, where n records

@@ -269,6 +269,7 @@ class RobustMean(RobustErrors):
         """Return center + noisy sum / noisy number; the center alone for too small a number."""
         if transcript.stopped is not None:
             return Abstained(transcript.stopped)
+        transcript = replace(transcript, known={})  # what follows from it is computed once
         points, radii = self._places(transcript)
         ball, point = int(radii[0]), points[0].astype(np.float64)
         radius = int(self._last_radii(transcript, radii)[0])
@@ -315,7 +316,7 @@ class RobustMean(RobustErrors):
             self._back(point + fitted.mean[0] * cells),
             number,
             self._back(np.full_like(point, fitted.noise[0] * cells)),
-            0 * point,
+            np.zeros_like(point),
             columns + 1,
             count_deviation=off,
             deviations=self.deviations,

@@ -29,7 +29,7 @@ DRAWN_TO = Fraction(9, 16)
 _SURPRISE = Fraction(5, 2)
 _AWAY, _SPREAD = 2.25, 0.5
 _STEPS = 4
-_LEAST, _FARTHEST = 1e-9, 1e6
+_LEAST, _LEAST_SQUARE, _FARTHEST = 1e-9, 1e-18, 1e6
 Point = tuple[float, ...]
 
 
@@ -115,7 +115,7 @@ def fit(rounds: Sequence[Round], first: Point, share: float, noise: float) -> Fi
         for r in rounds:
             slices = expected(r, mean, v, share, total)
             for (number, x, y), own in zip(slices, r.sums, strict=True):
-                weight = 1 / (noise**2 + number)
+                weight = 1 / max(noise**2 + number, _LEAST_SQUARE)
                 whole += weight * number**2
                 mixed += weight * number * x
                 left = [value - y * w for value, w in zip(own, r.along, strict=True)]

@@ -14,7 +14,7 @@ whose deviation is of the noise alone, it is the same mechanism's value with har
 ``ClippedMean`` with a ball that clips many records, the mean of the clipped ones, which is what
 it is said to estimate. A release that abstains is left out, and counted.
 
-    python -m tests.benchmarks.deviations [--datasets 40] [--draws 25] [--only PATTERN]
+    python -m tests.benchmarks.deviations [--datasets 40] [--draws 25] [--first 0] [--only PATTERN]
 """
 
 from __future__ import annotations
@@ -187,15 +187,20 @@ def cases() -> Iterator[Case]:
 
 
 def correlations(d: int) -> dict[str, Any]:
-    """List correlation matrices: one correlation of all columns, autoregressive ones, and variances
-    1 / i in a random rotation, scaled to the unit diagonal."""
+    """List correlation matrices: one correlation of all columns, autoregressive ones, and, scaled
+    to the unit diagonal, variances 1 / i in a random rotation and one variance of 10 along a random
+    axis, 1 across it."""
     rows = np.arange(d)
     made = {f"equal {c}": np.where(np.eye(d, dtype=bool), 1.0, c) for c in (0.2, 0.5, 0.9)}
     made |= {f"AR {c}": c ** np.abs(rows[:, None] - rows) for c in (0.5, 0.9)}
     turned = np.linalg.qr(np.random.default_rng(d).normal(size=(d, d)))[0]
     covariance = (turned / (rows + 1)) @ turned.T
-    scales = np.sqrt(np.diag(covariance))
-    return made | {"rotated": covariance / np.outer(scales, scales)}
+    axis = np.random.default_rng([d, 1]).normal(size=d)
+    long = np.eye(d) + 9 * np.outer(axis, axis) / float(axis @ axis)
+    for name, one in (("rotated", covariance), ("long axis", long)):
+        scales = np.sqrt(np.diag(one))
+        made[name] = one / np.outer(scales, scales)
+    return made
 
 
 def correlated() -> Iterator[Case]:
@@ -258,12 +263,12 @@ def quiet_value(mechanism: Any, data: Any) -> Any:
     )
 
 
-def measured(case: Case, datasets: int, draws: int) -> list[str]:
-    """Measure a row of the table."""
+def measured(case: Case, datasets: int, draws: int, first: int = 0) -> list[str]:
+    """Measure a row of the table, on so many datasets from the run ``first`` on."""
     mechanism, shares, squares, missing = case.mechanism(), [], [], 0
     if case.n < mechanism.fewest_records():
         return [case.name, "-", "-", "-", "refused", "-"]
-    for run in range(datasets):
+    for run in range(first, first + datasets):
         data = case.data(run)
         batch = mechanism.law(data).sample(SeededBits(run), draws)
         results = [mechanism.estimate(batch[i]) for i in range(draws)]
@@ -288,12 +293,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Do reported deviations cover?")
     parser.add_argument("--datasets", type=int, default=40)
     parser.add_argument("--draws", type=int, default=25)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first dataset")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     rows = []
     for case in cases():
         if re.search(given.only, case.name):
-            rows.append(measured(case, given.datasets, given.draws))
+            rows.append(measured(case, given.datasets, given.draws, given.first))
             print(*rows[-1], file=sys.stderr, flush=True)
     header("coverage of reported deviations", "python -m tests.benchmarks.deviations")
     print(f"\n{__doc__}")

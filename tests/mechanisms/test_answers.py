@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from dpverify import (
     BoundedMean,
     RandomizedResponse,
     ReportsEstimate,
+    RescaledMean,
+    RobustMeanEstimate,
     SeededBits,
     VarianceEstimate,
 )
@@ -138,6 +141,41 @@ def test_an_interval_with_outliers_adds_the_certificate() -> None:
         assert result.outliers_interval(0.9985) is None
     assert inside >= 80
     assert replace(releases[0], certificate=None).outliers_interval() is None
+
+
+def test_what_is_infinite_makes_no_deviation_and_no_end_nan() -> None:
+    """All means of two columns whose numbers are 0, 1, with a square beyond the floats, or
+    infinite; an interval is infinite on both sides where the value or its deviation is."""
+    sizes, ends = (0.0, 1.0, 1e200, math.inf), ((-math.inf, 1.0), (math.inf, 1e308), (0.0, 1.0))
+    for value, own, along, cut, count in product(
+        ends, product(sizes, sizes), product((-math.inf, *sizes), (0.0, 1.0)), sizes, (0.0, 0.1)
+    ):
+        spread, moved = np.array(own), np.array(along)
+        one = RobustMeanEstimate(
+            np.array(value), 1.0, spread, moved, cut=cut, count_deviation=count, certificate=1.0
+        )
+        one = replace(one, deviations=(1e300, 1.0))
+        deviation, low, high = one.standard_deviation, *one.interval()
+        parts = spread, moved, np.full(2, cut)
+        assert (np.isinf(deviation) == np.isinf(parts).any(axis=0)).all()
+        assert not np.isnan(one.covariance).any()
+        told = np.isfinite(value) & np.isfinite(deviation)
+        assert (low[~told] == -math.inf).all()
+        assert (high[~told] == math.inf).all()
+        assert not np.isnan([low, high, *(one.outliers_interval() or ())]).any()
+
+
+def test_a_mean_beyond_the_floats_has_a_deviation() -> None:
+    """Half of the largest cells are released, for a radius of 1e300 and columns of 1e10."""
+    made = RescaledMean(
+        adjacency=ADD, noise_multiplier=1, matrix=(1e20, 1e20), radius=1e300, n_max=300, tail="1e-7"
+    )
+    batch = made.law(np.zeros((300, 2))).sample(SeededBits(9), 1)
+    batch.values["mean"][:] = 2**61
+    one = made.estimate(batch[0])
+    assert not isinstance(one, Abstained)
+    assert np.isinf(one.value).all()
+    assert not np.isnan(one.standard_deviation).any()
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])

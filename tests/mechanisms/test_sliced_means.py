@@ -292,3 +292,26 @@ def test_a_fit_follows_exact_sums() -> None:
         return theory.Fit(tuple(one.mean[0].tolist()), tuple(one.along[0].tolist()))
 
     assert theory.obligation_slices(fit) == 14
+
+
+def test_a_fit_to_any_numbers_is_finite_and_has_a_deviation() -> None:
+    """300 times sums, numbers, edges and noise of any size, without a floating-point error. The
+    last step may move a fit to where more outliers are expected than there were records."""
+    rng = np.random.default_rng(6)
+    sizes = (0.0, 1e-320, 1e-160, 1e-3, 1.0, 1e3, 1e20, 1e60, 1e100)
+    for _ in range(300):
+        d, rounds, noise = (
+            int(rng.integers(1, 7)),
+            int(rng.integers(1, 4)),
+            float(rng.choice(sizes)),
+        )
+        along = rng.normal(size=(1, rounds, d))
+        along /= np.linalg.norm(along, axis=2, keepdims=True)
+        sums = rng.normal(size=(1, rounds, 2, d)) * noise * 10.0 ** rng.uniform(0, 30)
+        numbers = rng.normal(size=(1, rounds, 2)) * 10.0 ** rng.uniform(-3, 30)
+        edges = rng.normal(size=(1, rounds)) * 10.0 ** rng.choice((-2, 0, 20, 300))
+        with np.errstate(all="raise", under="ignore"):
+            made = sliced_means.Rounds(along, edges, sums, numbers, np.array([noise]))
+            fitted = sliced_means.fit(made, along[:, 0], 0.1)
+            own = fitted.mean, fitted.along, fitted.spread, fitted.deviations()
+        assert all(np.isfinite(one).all() for one in own)
