@@ -11,7 +11,7 @@ A second look chooses again; ``studies`` says why its draws may certify as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -46,6 +46,7 @@ from dpverify.audit.outputs.laws import (
     called_singly,
     is_known,
 )
+from dpverify.audit.outputs.transcripts import parted
 from dpverify.audit.studies import (
     SEVERAL,
     SUSPICIOUS,
@@ -233,13 +234,13 @@ class FixedAttack:
         learning, choosing = study_sizes(self.trials, known, len(points))
         one_point = not known and len(points) == 1 and self.trials >= _ENOUGH
         divides = one_point and not self.planted and not called_singly(laws)
-        first, evident = drawn(_LEARNING, learning), False
-        if one_point and not self.planted:
-            evident = is_evident(
-                *halves(first), Task(points, self.alpha * _MAIN, self.trials - learning)
-            )
-        # An evident event needs no more draws: they would teach less than they certify.
-        first, second = halves(first) if evident else (first, drawn(_CHOOSING, choosing))
+        # Where nothing is learned, one batch of draws chooses as well as two, for less.
+        whole = drawn(_CHOOSING, learning + choosing) if known and self.planted else []
+        first, second, evident = (
+            (*parted(whole, learning), False)
+            if whole
+            else self._two_batches(drawn, learning, choosing, points if one_point else ())
+        )
         left = self.trials - learning - (0 if evident else choosing)
         watch = self._watch(pair.name, laws, [first, second])
 
@@ -251,8 +252,8 @@ class FixedAttack:
             def among(pool: Sequence[Candidate]) -> tuple[Options, Options]:
                 return ranked([second[0]], [second[1]], pool, task, learned_on, most, contenders)
 
-            if known and self.planted:  # where the law is known, no event tells more
-                best = among([likelihood_ratio(*laws)])
+            if whole:  # where the law is known, no event tells more
+                best = ranked([whole[0]], [whole[1]], [likelihood_ratio(*laws)], task, contenders=1)
                 if not (learns and doubtful(best)):
                     return best
             best = among(self._candidates(pair, laws, first, known, weak=refute))
@@ -277,6 +278,25 @@ class FixedAttack:
                 before = Before.of(options, counts, choosing, left, suspicious)
             options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
         return self._study_of(index, laws, options, second, left, watch, before)
+
+    def _two_batches(
+        self,
+        drawn: Callable[[int, int], list[Draws]],
+        learning: int,
+        choosing: int,
+        evident_at: Sequence[Point],
+    ) -> tuple[list[Draws], list[Draws], bool]:
+        """Return draws of both sides that teach, others that choose, and whether the former show
+        an evident event. That needs no more draws: they would teach less than they certify.
+
+        evident_at: the points of the claim at which an evident event is looked for.
+        """
+        first = drawn(_LEARNING, learning)
+        if evident_at and not self.planted:
+            task = Task(evident_at, self.alpha * _MAIN, self.trials - learning)
+            if is_evident(*halves(first), task):
+                return *halves(first), True
+        return first, drawn(_CHOOSING, choosing), False
 
     def _study_of(
         self,

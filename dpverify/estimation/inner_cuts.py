@@ -129,9 +129,9 @@ def _number(
     rest = (packed[:, :k].sum(axis=1) - sizes.sum(axis=1)) // (k - count)
     excess = sizes - rest[:, np.newaxis]
     likely = (2 * k << 80) + 64 * k * square * total // (k + 1)
+    above, squared, explained = excess > 0, excess * excess, likely[:, np.newaxis]
     larger = [
-        (excess > 0)
-        & (limit.denominator**2 * excess**2 > limit.numerator**2 * likely[:, np.newaxis])
+        above & (limit.denominator**2 * squared > limit.numerator**2 * explained)
         for limit in (_FIRST, _NEXT, _APART, _ALONE)
     ]
     seen = np.column_stack([larger[0][:, :1], larger[1][:, 1:]]) & (total > 0)[:, np.newaxis]

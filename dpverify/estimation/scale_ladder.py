@@ -20,6 +20,7 @@ from dpverify.grid.groups import MOST_GROUPS
 from dpverify.grid.linear import Integers, largest
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.pair_rungs import PairRungs
+from dpverify.grid.shapes import shape_of
 from dpverify.plans import (
     Adaptive,
     Handle,
@@ -68,17 +69,32 @@ def ladder_plan(mechanism: Any, nearness: Nearness, multiplier: Fraction) -> Pla
     scale = ROOT_OF_TWO * multiplier
     votes = Stage(VOTES, query, RoundedGaussian(scale))
     rungs = Released((VOTES,), lambda before: chosen_rungs(before[VOTES], scale)[:, np.newaxis])
-    for k in (-BELOW, ABOVE):  # refuse rungs that no grid serves, before any data
-        part(k)
-    return votes, Adaptive(part(0), rungs, lambda row: part(row[0]))
+    _check_rung(mechanism, -BELOW)
+    stated = part(0)  # what does not depend on radii is refused here
+    _check_rung(mechanism, ABOVE)
+    return votes, Adaptive(stated, rungs, lambda row: part(row[0]))
 
 
 @lru_cache(maxsize=64)
 def on_rung(mechanism: Any, k: int) -> Any:
     """Build the same mechanism without a ladder, with its radii times 2^k."""
-    radii = [name for name in ("radius", "record_radius") if hasattr(mechanism, name)]
-    scaled = {name: exact(getattr(mechanism, name), name) * Fraction(2) ** k for name in radii}
-    return replace(mechanism, ladder_multiplier=None, budget=None, **scaled)
+    return replace(mechanism, ladder_multiplier=None, budget=None, **_radii(mechanism, k))
+
+
+def _radii(mechanism: Any, k: int) -> dict[str, Fraction]:
+    """Return the mechanism's radii times 2^k, by name."""
+    names = [name for name in ("radius", "record_radius") if hasattr(mechanism, name)]
+    return {name: exact(getattr(mechanism, name), name) * Fraction(2) ** k for name in names}
+
+
+def _check_rung(mechanism: Any, k: int) -> None:
+    """Refuse, before any data, a rung that no grid serves.
+
+    This makes all that a mechanism checks of its radii, without the mechanism: every search for
+    noise would build one for each of its steps. Raises ValueError.
+    """
+    radii = {name: exact(radius, name) for name, radius in _radii(mechanism, k).items()}
+    shape_of(mechanism.matrix, mechanism.origin)[1].nearness(radii["radius"])
 
 
 def rung_of(transcript: Transcripts, multiplier: Fraction) -> int:

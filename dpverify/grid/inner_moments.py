@@ -76,7 +76,7 @@ class InnerMoments(Query):
             raise ValueError(f"directions of shape {along.shape} were released for {declared}.")
         images, size = view.images(self.nearness), self.count + 1
         sums: list[Integers] = [np.zeros((0, size, size), np.int64)]
-        for rows, moved, often in in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii, before):
             inner = self._inner(moved, along[rows])
             kept = inner if fits(self.reach**2, often) else inner.astype(object)
             sums.append(products((kept * often[..., np.newaxis]).transpose(0, 2, 1), kept))

@@ -7,9 +7,10 @@ released numbers alone, in integers, so every bound here holds wherever the regi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,6 +50,10 @@ WHOLE = Fraction(1)
 
 _SPEC = "theory/regions.py"
 _SOURCE = Source("OURS", "queries about a released region")
+Ball = tuple[slice, Integers, Integers]
+"""Rows of balls, records from their centers, and how often each occurs inside."""
+_Part = TypeVar("_Part", bound=tuple[Any, ...])
+_ALL = np.zeros(0, np.intp)  # of the draws of a batch
 _FEW = 8  # up to so many regions are not worth a sort of the records
 _LARGE = 1 << 20  # multiplications from which a product of floats is faster
 _BLOCK = 1 << 20  # numbers that are held at a time
@@ -92,7 +97,7 @@ class MovingMoments(Query):
         d = self.nearness.width
         above = np.triu_indices(d, 1)
         parts: list[Integers] = [np.zeros((0, d, d), np.int64)]
-        for rows, moved, often in in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii, before):
             short = fits(int(radii[rows].max()) ** 2, often)
             own = drawn_in(moved, radii[rows], self.drawn)
             kept = own if short else own.astype(object)
@@ -153,7 +158,7 @@ class MovingHistogram(Query):
         half, counts = self.bins // 2, np.zeros((len(points), self.width), np.int64)
         along, parts = _directions(self, before), parts_of(radii, self.bins)
         offsets = self.bins * np.arange(self.count) + half
-        for rows, moved, often in in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii, before):
             places = (moved @ along[rows].transpose(0, 2, 1)) // (PARTS * parts[rows])
             bins = np.clip(places, -half, half - 1) + offsets
             bins += self.width * np.arange(len(bins))[:, np.newaxis, np.newaxis]
@@ -230,7 +235,7 @@ class SlabSum(MovingSum):
         """
         along, parts = self.along(before), parts_of(radii, self.bins)
         middles, halves = (part[:, np.newaxis] * parts for part in self.slabs(before))
-        for rows, moved, often in in_balls(images, points, radii):
+        for rows, moved, often in in_balls(images, points, radii, before):
             off = np.abs(moved @ along[rows].transpose(0, 2, 1) - middles[rows])
             chosen = often * in_all(off <= halves[rows])
             if self.box is not None:
@@ -312,11 +317,42 @@ def _directions(query: MovingHistogram, before: Transcripts) -> Integers:
 
 
 def in_balls(
-    images: Images, points: Integers, radii: Integers
-) -> Iterator[tuple[slice, Integers, Integers]]:
-    """Yield balls by their rows, some at a time: every record from each center, shape (rows, m,
+    images: Images, points: Integers, radii: Integers, before: Transcripts = NOTHING
+) -> Iterable[Ball]:
+    """Give balls by their rows, some at a time: every record from each center, shape (rows, m,
     d), and how often it occurs inside, shape (rows, m). For a record outside both are 0.
+
+    before: the batch that decided points and radii.
     """
+    asked = (images, points, radii)
+    return once_a_batch(before, asked, "balls", lambda: _balls(images, points, radii))
+
+
+def once_a_batch(
+    before: Transcripts,
+    asked: tuple[Any, ...],
+    about: str,
+    compute: Callable[[], Iterator[_Part]],
+) -> Iterable[_Part]:
+    """Give the parts that are computed, which are rows and arrays. Where they are one block of
+    numbers, they are computed once for all queries of the batch that ask for them, and read-only.
+
+    asked: what decides them by itself, first the images and the points.
+    """
+    images, points = asked[:2]
+    if len(points) < _FEW or len(points) * images.distinct.vectors.size > _BLOCK:
+        return compute()
+
+    def computed() -> list[_Part]:
+        parts = list(compute())
+        for array in (array for _, *arrays in parts for array in arrays):
+            array.flags.writeable = False
+        return parts
+
+    return before.once(asked, about, _ALL, computed)
+
+
+def _balls(images: Images, points: Integers, radii: Integers) -> Iterator[Ball]:
     data = each_once(images.images) if len(points) < _FEW else images.distinct
     most = radii.max(initial=0)
     low, high = points.min(axis=0, initial=0) - most, points.max(axis=0, initial=0) + most

@@ -199,11 +199,13 @@ def tail_radius(eigenvalues: Floats, rare: float) -> float:
     low, high = 1e-9, 0.5 * (1 - 1e-9)
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(_STEPS):
-        left, right = high - golden * (high - low), low + golden * (high - low)
+        before, left, right = (low, high), high - golden * (high - low), low + golden * (high - low)
         if square(left) < square(right):
             high = right
         else:
             low = left
+        if (low, high) == before:  # so would all further steps
+            break
     return math.sqrt(square((low + high) / 2) * float(eigenvalues.max()))
 
 

@@ -4,6 +4,7 @@ records by slices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from dpverify.grid.linear import Integers
 from dpverify.grid.nearness import Nearness
 from dpverify.grid.queries import Query
-from dpverify.grid.region_queries import SlabSum, drawn_to, fits, in_balls, shortened
+from dpverify.grid.region_queries import SlabSum, drawn_to, fits, in_balls, once_a_batch, shortened
 from dpverify.grid.transcript_queries import Place, in_own_unit, placed
 from dpverify.grid.transcripts import NOTHING, Released, Transcripts
 from dpverify.grid.views import View
@@ -65,10 +66,17 @@ class SliceSum(SlabSum):
         sums: list[Integers] = [np.zeros((0, 2, d), np.int64)]
         numbers = np.zeros((len(points), 2), np.int64)
         images = view.images(self.nearness)
-        for rows, moved, chosen in self.regions(images, points, radii, before):
+
+        def drawn_regions() -> Iterator[tuple[slice, Integers, Integers, Integers]]:
+            for rows, moved, chosen in self.regions(images, points, radii, before):
+                yield rows, moved, chosen, drawn_to(moved, lengths[rows])
+
+        # other rounds ask for the same
+        asked = (images, points, radii, lengths, self.along, self.slabs, self.box)
+        parts = once_a_batch(before, asked, "drawn regions", drawn_regions)
+        for rows, moved, chosen, drawn in parts:
             beyond = slices(moved, axes[rows], edges[rows])
             own = np.stack([chosen * (beyond == 0), chosen * beyond], axis=1)
-            drawn = drawn_to(moved, lengths[rows])
             short = fits(int(radii[rows].max()), chosen)
             sums.append(own @ (drawn if short else drawn.astype(object)))
             numbers[rows] = own.sum(axis=2)
@@ -115,7 +123,7 @@ class SignedCount(Query):
         points, radii = placed(self.place, self.nearness, before)
         axes, edges = self.across(before)
         counts = np.zeros((len(points), 1), np.int64)
-        for rows, moved, often in in_balls(view.images(self.nearness), points, radii):
+        for rows, moved, often in in_balls(view.images(self.nearness), points, radii, before):
             signs = 2 * (slices(moved, axes[rows], edges[rows]) % 2) - 1
             counts[rows, 0] = (signs * often).sum(axis=1)
         return counts

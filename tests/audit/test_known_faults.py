@@ -16,13 +16,14 @@ from dpverify.audit.audit_targets import FIRST_STAGE, WHOLE, audit_targets
 from dpverify.audit.faults import generic_faults
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import TranscriptDraws
+from dpverify.audit.outputs.transcripts import parted
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.learned import candidates
 from dpverify.grid import Transcripts
 from dpverify.plans import Law
 from dpverify.plans.noise import LogProbabilities
-from dpverify.randomness import Bits
+from dpverify.randomness import Bits, SeededBits
 
 MEAN = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1)
 HALVES = [0.0] * 20
@@ -86,6 +87,37 @@ def test_where_the_likelihood_shows_a_fault_nothing_else_is_learned(
     assert not learned
     assert attack(target, False)[0]
     assert learned
+
+
+def test_one_batch_chooses_the_event_of_a_fault_whose_law_is_known() -> None:
+    """The subject's own law is drawn from for each purpose apart: those draws teach."""
+    for planted, batches in ((True, 1), (False, 2)):
+        sizes = list[int]()
+
+        def target(data: Any, sizes: list[int] = sizes) -> TranscriptDraws:
+            return TranscriptDraws(dropped(data), sizes.append)
+
+        fixed = FixedAttack(PureDP(1), PAIRS, 4000, 1e-6, seed=3, planted=planted)
+        study = fixed.study(target, 1, 0)
+        assert len(sizes) == 2 * batches  # of both sides
+        assert sum(sizes) == 2 * (4000 - study.draws)
+
+
+def scored(law: TranscriptDraws, draws: Draws) -> list[float]:
+    scores = law.log_likelihood(draws)
+    assert scores is not None
+    return list(map(float, scores))
+
+
+def test_parts_of_a_batch_are_scored_as_the_whole_is() -> None:
+    laws = [TranscriptDraws(MEAN.law(data)) for data in (HALVES, [*HALVES, 1.0])]
+    draws = [law.draw(SeededBits(7, side), 50) for side, law in enumerate(laws)]
+    first, second = parted(draws, 20)
+    for side, whole in enumerate(draws):
+        assert [len(first[side]), len(second[side])] == [20, 30]
+        for law in laws:
+            parts = scored(law, first[side]) + scored(law, second[side])
+            assert parts == scored(law, whole)
 
 
 def test_fewer_quick_draws_are_for_the_whole_and_not_for_its_parts() -> None:

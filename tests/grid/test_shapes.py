@@ -269,6 +269,16 @@ def test_no_spectrum_of_this_trace_and_largest_value_has_a_longer_radius(
     assert tail_radius(variances, rare) <= tail_radius(worst, rare) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("rare", [0.5, 1e-3, 1e-300])
+def test_a_search_that_ends_early_ends_where_all_its_steps_lead(
+    rare: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variances = [np.random.default_rng(seed).exponential(size=30) ** 3 for seed in range(20)]
+    radii = [tail_radius(one, rare) for one in variances]
+    monkeypatch.setattr("dpverify.grid.shapes._STEPS", 1000)
+    assert [tail_radius(one, rare) for one in variances] == radii
+
+
 def test_equal_eigenvalues_would_be_too_short() -> None:
     """Planted: the same trace, spread evenly."""
     assert tail_radius(np.full(10, 0.2), 1e-3) < 0.9 * tail_radius(isotropic_worst(10, 2, 1), 1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -116,6 +117,49 @@ def test_few_records_have_no_ladder() -> None:
 def test_bad_ladders_are_refused(own: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(RescaledMean, 1, **own)
+
+
+def refusal(kind: Any, **given: Any) -> str | None:
+    """Text with which these parameters are refused; None where they are not."""
+    fixed = {"center_multiplier": 1} if kind is RefinedMean else {}
+    try:
+        kind(adjacency=ADD, n_max=90, tail="1e-3", **fixed, **given)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+_EDGES = (-1230, -1180, -1177, -1176, -1120, 1100, 1169, 1214, 1215, 1230)
+_RADII: list[Any] = [
+    *(Fraction(5, 3) * Fraction(2) ** edge for edge in _EDGES),
+    *(1.7e308, 1e-308, 5e-324, 1 + Fraction(1, 2**12_997), Fraction(10**3910)),
+]
+_MATRICES: list[Any] = [
+    (1.0,),
+    (1e300, 1e290),
+    ((2e300, 5e299), (5e299, 3e299)),
+    ((2e-300, 5e-301), (5e-301, 3e-301)),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_ladder_refuses_before_any_data_what_its_rungs_would(kind: Any) -> None:
+    """Radii at and beyond both ends of what grids and numbers serve: the text is that of the
+    stated radius, or else of the lowest rung, or of the highest, each built by itself."""
+    refused = list[str | None]()
+    for matrix, radius in itertools.product(_MATRICES, map(Fraction, _RADII)):
+        given = {"matrix": matrix, "noise_multiplier": 1}
+        ball = {} if kind is RescaledMean else {"record_radius": 3 * radius}
+        rungs = [
+            refusal(kind, radius=radius * k, **{name: r * k for name, r in ball.items()}, **given)
+            for k in (1, Fraction(1, 16), 64)
+        ]
+        expected = next((text for text in rungs if text is not None), None)
+        assert refusal(kind, radius=radius, ladder_multiplier=2, **ball, **given) == expected
+        refused.append(expected)
+    assert len(refused) > refused.count(None) > 10
+    for text in ("exponent = 1201", "exponent = -1201", "radius has more than 4000 digits"):
+        assert any(text in (one or "") for one in refused)
 
 
 # --- against the spec ---------------------------------------------------------------------------

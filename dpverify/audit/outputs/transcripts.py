@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,20 @@ class TranscriptDraws:
             return None
         result: Floats = self.law.log_likelihood(draws.raw)
         return result
+
+
+def parted(draws: Sequence[Draws], size: int) -> tuple[list[Draws], list[Draws]]:
+    """Divide the draws of both sides, of known laws, after the first ``size``. Either part can be
+    scored.
+    """
+    first, second = slice(size), slice(size, None)
+    return [_part(one, first) for one in draws], [_part(one, second) for one in draws]
+
+
+def _part(draws: Draws, rows: slice) -> Draws:
+    part = draws.select(rows)
+    part.raw = replace(draws.raw.select(rows), known={})  # what its scores share is computed once
+    return part
 
 
 def _numbers(columns: list[NDArray[Any]], size: int) -> Floats:
