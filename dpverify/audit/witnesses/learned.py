@@ -160,7 +160,7 @@ def _candidates(
         return pool
     given, projections = list(task.given(difference)), list(task.projections(difference))
     if effort is Effort.FULL:
-        pool += task.monotone()
+        pool += [*task.mixtures(), *task.monotone()]
     pool += [*task.densities(), *task.derived()]
     for fitted, scores in ((False, given), (True, projections)):
         pool += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
@@ -296,6 +296,13 @@ class _Task:
         yield from low_bits(self.chosen, self.own, self.other, cells, self.limits.each)
         yield from seen_before(self.own, self.other)
 
+    def mixtures(self) -> Iterator[Candidate]:
+        """Yield the log-ratio of a mixture before scores of more numbers, which by chance look
+        better more often.
+        """
+        if 1 < self.width <= _NARROW and min(map(len, self.few)) > 5 * self.width:
+            yield self._mixed(mixture(self.scaling, *self.scaled))
+
     def monotone(self) -> Iterator[Candidate]:
         """Yield broken lines in few numbers, and trees that are monotone in them, before what
         follows single outputs more closely: rare ones are in a better order.
@@ -392,8 +399,6 @@ class _Task:
             yield self._smooth(_Task.diagonal)
         if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
             yield self._smooth(_Task.quadratic)
-        if 1 < self.width <= _NARROW and min(len(own), len(other)) > 5 * self.width:
-            yield self._mixed(mixture(self.scaling, *self.scaled))
         plain = [Feature(f"number {j}", number(j)) for j in self.chosen]
         plain += self._text_ratios(orders=False)
         made = [Feature(name, score) for name, score in projections]

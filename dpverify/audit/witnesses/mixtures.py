@@ -22,6 +22,7 @@ import scipy
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.directions import Scaling
 from dpverify.audit.witnesses.features import by_rows
+from dpverify.audit.witnesses.noise_laws import Gaussian, NoiseLaw, shaped
 from dpverify.privacy.numbers import Floats
 
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
@@ -42,11 +43,13 @@ class _Noise:
     center: its mean. whitening: makes each number what is new in it after those before, with
     variance 1.
     moves: how much larger the mean of that is on the side with the record.
+    law: that of what is new.
     """
 
     center: Floats
     whitening: Floats
     moves: Floats
+    law: NoiseLaw = Gaussian()
 
     @classmethod
     def of(cls, moved: Floats, still: Floats) -> _Noise:
@@ -63,10 +66,19 @@ class _Noise:
         mean = self.moves.reshape(-1, length).mean(axis=0)
         return replace(self, moves=np.tile(mean, len(self.moves) // length))
 
+    def shaped(self, still: Floats) -> _Noise:
+        """Return the same with the law that rows without the record show, if not Gaussian."""
+        law = shaped(self.new(still, 1)[:, :, 0])
+        return self if law is None else replace(self, law=law)
+
+    def new(self, rows: Floats, length: int) -> Floats:
+        """Return what is new in every number, shape (size, parts, length)."""
+        new = (rows - self.center) @ self.whitening.T
+        return np.asarray(new.reshape(len(rows), -1, length))
+
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
-        new = (rows - self.center) @ self.whitening.T
-        return np.add.reduceat(new * self.moves, _starts(len(self.moves), length), axis=1)
+        return np.einsum("nkl,kl->nk", self.new(rows, length), self.moves.reshape(-1, length))
 
     def ratio(self, parts: Floats, length: int, shares: Floats) -> Floats:
         """Return the log-ratio of every part, from what ``parts`` gave, by the share of each."""
@@ -102,8 +114,14 @@ class _Way:
 
     def ratio(self, rows: Floats) -> Floats:
         """Return the log-ratio of scaled rows."""
-        parts = self.noise.ratio(self.noise.parts(rows, self.length), self.length, self.shares)
+        along = self.noise.law.along(self.noise.new(rows, self.length), self._moves)
+        parts = np.logaddexp(np.log1p(-self.shares), np.log(self.shares) + along)
         return np.asarray(self.sign * parts.sum(axis=1))
+
+    @property
+    def _moves(self) -> Floats:
+        """Moves of parts that move, shape (parts, length)."""
+        return self.noise.moves.reshape(-1, self.length) / self.shares[:, None]
 
     def best_share(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the mean logarithm of the likelihood of the sides with the best share of all
@@ -122,31 +140,41 @@ class _Way:
         ways = [replace(self, shares=np.full(len(self.shares), share)) for share in _SHARES]
         return max(((likely(way), way) for way in ways), key=lambda one: one[0])
 
+    def with_own_shares(self, own: Floats, other: Floats) -> _Way:
+        """Return the way with the best share of each part alone, if each has its own: a rare large
+        move and a frequent small one are far apart, and no fit goes from one to the other.
+        """
+        if self._own_shares == 1:
+            return self
+        sides = [self.noise.new(side, self.length) for side in (own, other)[:: self.sign]]
+        means, likely = self.noise.moves.reshape(-1, self.length), []
+        for share in _SHARES:
+            along = (self.noise.law.along(side, means / share) for side in sides)
+            ours, theirs = (np.logaddexp(np.log1p(-share), np.log(share) + one) for one in along)
+            logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
+            likely.append(logs[0].mean(axis=0) + logs[1].mean(axis=0))
+        return replace(self, shares=np.array(_SHARES)[np.argmax(likely, axis=0)])
+
     def fitted(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the largest mean logarithm of the likelihood near this way, and that way."""
         sides = (own, other)[:: self.sign]
-        shape = len(self.shares), self.length
-        rows = (np.concatenate(sides) - self.noise.center) @ self.noise.whitening.T
-        rows = rows.reshape(-1, *shape)
+        rows, law = self.noise.new(np.concatenate(sides), self.length), self.noise.law
         signs = np.repeat([1.0, -1.0], [len(side) for side in sides])
         weights = np.repeat([1 / len(side) for side in sides], [len(side) for side in sides])
 
         def loss(numbers: Floats) -> tuple[float, Floats]:
             moves, logits = self._of(numbers)
             kept = scipy.special.expit(logits)
-            along = np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2
-            moved = kept * np.exp(np.minimum(along, _FARTHEST))
+            moved = kept * np.exp(np.minimum(law.along(rows, moves), _FARTHEST))
             ratios = moved + (1 - kept)
             told = signs * np.log(ratios).sum(axis=1)
             slopes = weights * signs * scipy.special.expit(-told)
             moved *= slopes[:, None] / ratios  # by how likely each part was kept
-            by_move = np.einsum("nk,nkl->kl", moved, rows) - moved.sum(axis=0)[:, None] * moves
             by_logit = moved.sum(axis=0) - slopes.sum() * kept
-            gradient = self._numbers_of(by_move, by_logit, np.sum)
+            gradient = self._numbers_of(law.pull(moved, rows, moves), by_logit, np.sum)
             return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
 
-        moves = self.noise.moves.reshape(shape) / self.shares[:, None]
-        start = self._numbers_of(moves, scipy.special.logit(self.shares), np.mean)
+        start = self._numbers_of(self._moves, scipy.special.logit(self.shares), np.mean)
         ends = np.full(len(start), _LONGEST)
         ends[len(start) - self._own_shares :] = _LOGIT
         best = scipy.optimize.minimize(
@@ -161,6 +189,17 @@ class _Way:
         shares = scipy.special.expit(logits)
         noise = replace(self.noise, moves=(moves * shares[:, None]).ravel())
         return -float(best.fun), replace(self, noise=noise, shares=shares)
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether noise has the law that outputs show, and is not Gaussian."""
+        return not isinstance(self.noise.law, Gaussian)
+
+    def fitted_shaped(self, own: Floats, other: Floats) -> list[tuple[float, _Way]]:
+        """Return what ``fitted`` does, with noise as outputs show it, where it is not Gaussian."""
+        noise = self.noise.shaped((other, own)[:: self.sign][0])
+        way = replace(self, noise=noise)
+        return [way.with_own_shares(own, other).fitted(own, other)] if way.is_shaped else []
 
     def _numbers_of(self, moves: Floats, logits: Floats, tied: Callable[..., Any]) -> Floats:
         """Return the numbers that are fitted. tied: what makes one of those that are the same."""
@@ -201,6 +240,8 @@ class Mixture:
         noise = _Noise.of(*sides[:: self.way.sign])
         if self.way.alike:
             noise = noise.alike(self.way.length)
+        if self.way.is_shaped:
+            noise = noise.shaped(sides[:: -self.way.sign][0])
         return Mixture(self.scaling, replace(self.way, noise=noise).fitted(*sides)[1])
 
 
@@ -215,7 +256,9 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
     few = own[:_COMPARED], other[:_COMPARED]
     tried = [way.best_share(*few) for way in _ways(own, other)]
     tried.sort(key=lambda one: one[1].numbers * each - one[0])
-    fits = [way.fitted(own, other) for _, way in tried[:_FITTED]]
+    begun = [way.with_own_shares(own, other) for _, way in tried[:_FITTED]]
+    fits = [way.fitted(own, other) for way in begun]
+    fits += [fit for way in begun for fit in way.fitted_shaped(own, other)]
     return Mixture(scaling, max(fits, key=lambda one: one[0] - one[1].numbers * each)[1])
 
 
