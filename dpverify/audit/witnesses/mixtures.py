@@ -13,7 +13,7 @@ of moves that are large and rare, which outputs far out tell apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class _Noise:
     center: Floats
     whitening: Floats
     moves: Floats
-    law: NoiseLaw = Gaussian()
+    law: NoiseLaw = field(default_factory=Gaussian)
 
     @classmethod
     def of(cls, moved: Floats, still: Floats) -> _Noise:
@@ -114,7 +114,7 @@ class _Way:
 
     def ratio(self, rows: Floats) -> Floats:
         """Return the log-ratio of scaled rows."""
-        along = self.noise.law.along(self.noise.new(rows, self.length), self._moves)
+        along, _ = self.noise.law.along(self.noise.new(rows, self.length))(self._moves)
         parts = np.logaddexp(np.log1p(-self.shares), np.log(self.shares) + along)
         return np.asarray(self.sign * parts.sum(axis=1))
 
@@ -146,11 +146,16 @@ class _Way:
         """
         if self._own_shares == 1:
             return self
-        sides = [self.noise.new(side, self.length) for side in (own, other)[:: self.sign]]
+        sides = [
+            self.noise.law.along(self.noise.new(side, self.length))
+            for side in (own, other)[:: self.sign]
+        ]
         means, likely = self.noise.moves.reshape(-1, self.length), []
         for share in _SHARES:
-            along = (self.noise.law.along(side, means / share) for side in sides)
-            ours, theirs = (np.logaddexp(np.log1p(-share), np.log(share) + one) for one in along)
+            ours, theirs = (
+                np.logaddexp(np.log1p(-share), np.log(share) + along(means / share)[0])
+                for along in sides
+            )
             logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
             likely.append(logs[0].mean(axis=0) + logs[1].mean(axis=0))
         return replace(self, shares=np.array(_SHARES)[np.argmax(likely, axis=0)])
@@ -158,20 +163,22 @@ class _Way:
     def fitted(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the largest mean logarithm of the likelihood near this way, and that way."""
         sides = (own, other)[:: self.sign]
-        rows, law = self.noise.new(np.concatenate(sides), self.length), self.noise.law
+        along = self.noise.law.along(self.noise.new(np.concatenate(sides), self.length))
         signs = np.repeat([1.0, -1.0], [len(side) for side in sides])
         weights = np.repeat([1 / len(side) for side in sides], [len(side) for side in sides])
 
         def loss(numbers: Floats) -> tuple[float, Floats]:
             moves, logits = self._of(numbers)
             kept = scipy.special.expit(logits)
-            moved = kept * np.exp(np.minimum(law.along(rows, moves), _FARTHEST))
+            logs, by_move = along(moves)
+            moved = kept * np.exp(np.minimum(logs, _FARTHEST))
             ratios = moved + (1 - kept)
             told = signs * np.log(ratios).sum(axis=1)
             slopes = weights * signs * scipy.special.expit(-told)
             moved *= slopes[:, None] / ratios  # by how likely each part was kept
             by_logit = moved.sum(axis=0) - slopes.sum() * kept
-            gradient = self._numbers_of(law.pull(moved, rows, moves), by_logit, np.sum)
+            pull = np.einsum("nk,nkl->kl", moved, by_move)
+            gradient = self._numbers_of(pull, by_logit, np.sum)
             return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
 
         start = self._numbers_of(self._moves, scipy.special.logit(self.shares), np.mean)
@@ -258,6 +265,7 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
     tried.sort(key=lambda one: one[1].numbers * each - one[0])
     begun = [way.with_own_shares(own, other) for _, way in tried[:_FITTED]]
     fits = [way.fitted(own, other) for way in begun]
+    # from the same starts, since a fit with Gaussian noise may have gone astray
     fits += [fit for way in begun for fit in way.fitted_shaped(own, other)]
     return Mixture(scaling, max(fits, key=lambda one: one[0] - one[1].numbers * each)[1])
 

@@ -6,6 +6,7 @@ they are plainly not, each has the density that draws of it show.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,74 +17,73 @@ from dpverify.privacy.numbers import Floats
 _TAIL = 0.002, 0.005, 0.01, 0.02, 0.035, 0.06
 _EDGES = np.array([*_TAIL, *np.linspace(0.1, 0.9, 21), *(1 - tail for tail in reversed(_TAIL))])
 """Shares of the draws below the edges of cells of equal density."""
-_EVIDENT = 2.0  # times what as many numbers gain in the logarithm of the likelihood by chance
+_EVIDENT = 2.0  # times the number of cells that the logarithm of the likelihood must gain
 _FEWEST = 2000  # draws
-_LARGEST = 30.0
+_CELLS = 2048  # of a table, so that looking a number up takes no search
+
+Along = Callable[[Floats], tuple[Floats, Floats]]
+"""Function of moves, shape (parts, length): for every row and part the log-ratio of the density
+moved by them over that at rest, shape (size, parts), and its derivative by every move, shape
+(size, parts, length).
+"""
 
 
 class NoiseLaw(Protocol):
-    """Law of independent numbers of noise, in parts of equal length.
+    """Law of independent numbers of noise."""
 
-    rows: shape (size, parts, length). moves: shape (parts, length).
-    """
-
-    def along(self, rows: Floats, moves: Floats) -> Floats:
-        """Return the log-ratio of the density moved by ``moves`` over that at rest, for every part:
-        shape (size, parts).
-        """
-
-    def pull(self, weights: Floats, rows: Floats, moves: Floats) -> Floats:
-        """Return the derivative by every move of the sum of ``along``, weighted by ``weights``,
-        shape (size, parts): shape (parts, length).
-        """
+    def along(self, rows: Floats) -> Along:
+        """Return what these rows, shape (size, parts, length), say of moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
     """Law of standard Gaussian noise."""
 
-    def along(self, rows: Floats, moves: Floats) -> Floats:
-        """Return the log-ratio of every part, as ``NoiseLaw`` says."""
-        return np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2
-
-    def pull(self, weights: Floats, rows: Floats, moves: Floats) -> Floats:
-        """Return the derivative by every move, as ``NoiseLaw`` says."""
-        return np.einsum("nk,nkl->kl", weights, rows) - weights.sum(axis=0)[:, None] * moves
+    def along(self, rows: Floats) -> Along:
+        """Return what these rows, shape (size, parts, length), say of moves."""
+        return lambda moves: (
+            np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2,
+            rows - moves,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Density:
-    """Logarithm of the density of one number: straight between knots, and beyond them.
+    """Logarithm of the density of one number: a line in each of many equal cells from ``start``
+    on, and beyond the first and the last.
 
-    slopes: before the first knot, between each two, and after the last.
+    intercepts, slopes: of these lines.
     """
 
-    knots: Floats
-    logs: Floats
+    start: float
+    step: float
+    intercepts: Floats
     slopes: Floats
 
     @classmethod
     def of(cls, numbers: Floats) -> Density | None:
-        """Estimate it by cells between quantiles, with exponential tails; None where values
-        repeat.
+        """Estimate it by cells between quantiles, straight between their middles, with exponential
+        tails; None where values repeat.
         """
         edges = np.quantile(numbers, _EDGES)
         widths = np.diff(edges)
         if not (widths > 0).all():
             return None
-        tails = [float(np.mean(side[side > 0])) for side in (edges[0] - numbers, numbers - edges[-1])]
+        tails = [float(side[side > 0].mean()) for side in (edges[0] - numbers, numbers - edges[-1])]
         knots = np.concatenate([edges[:1], edges[:-1] + widths / 2, edges[-1:]])
         shares = np.array([_EDGES[0], *np.diff(_EDGES), 1 - _EDGES[-1]])
         logs = np.log(shares / np.array([tails[0], *widths, tails[1]]))
-        inside = np.diff(logs) / np.diff(knots)
-        return cls(knots, logs, np.array([1 / tails[0], *inside, -1 / tails[1]]))
+        nodes = np.linspace(edges[0], edges[-1], _CELLS + 1)
+        heights, step = np.interp(nodes, knots, logs), float(nodes[1] - nodes[0])
+        slopes = np.array([1 / tails[0], *np.diff(heights) / step, -1 / tails[1]])
+        begins = np.maximum(np.arange(-1, _CELLS + 1), 0)
+        return cls(float(nodes[0]), step, heights[begins] - slopes * nodes[begins], slopes)
 
     def at(self, numbers: Floats) -> tuple[Floats, Floats]:
         """Return the logarithm at every number, and its slope."""
-        places = np.searchsorted(self.knots, numbers)
-        before = np.maximum(places - 1, 0)
+        places = np.clip((numbers - self.start) / self.step + 1, 0, _CELLS + 1).astype(np.intp)
         slopes = self.slopes[places]
-        return self.logs[before] + slopes * (numbers - self.knots[before]), slopes
+        return self.intercepts[places] + slopes * numbers, slopes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,24 +92,20 @@ class Shaped:
 
     densities: tuple[Density, ...]
 
-    def along(self, rows: Floats, moves: Floats) -> Floats:
-        """Return the log-ratio of every part, as ``NoiseLaw`` says."""
-        result = np.zeros(rows.shape[:2])
-        for at, density in self._places(moves):
-            numbers = rows[:, at[0], at[1]]
-            result[:, at[0]] += density.at(numbers - moves[at])[0] - density.at(numbers)[0]
-        return result
+    def along(self, rows: Floats) -> Along:
+        """Return what these rows, shape (size, parts, length), say of moves."""
+        columns = np.ascontiguousarray(rows.reshape(len(rows), -1).T)
+        rest = [one.at(column)[0] for one, column in zip(self.densities, columns, strict=True)]
 
-    def pull(self, weights: Floats, rows: Floats, moves: Floats) -> Floats:
-        """Return the derivative by every move, as ``NoiseLaw`` says."""
-        result = np.zeros(moves.shape)
-        for at, density in self._places(moves):
-            _, slopes = density.at(rows[:, at[0], at[1]] - moves[at])
-            result[at] = -(weights[:, at[0]] @ slopes)
-        return result
+        def of(moves: Floats) -> tuple[Floats, Floats]:
+            logs, slopes = np.empty_like(columns), np.empty_like(columns)
+            for j, (one, move) in enumerate(zip(self.densities, moves.ravel(), strict=True)):
+                logs[j], slopes[j] = one.at(columns[j] - move)
+                logs[j] -= rest[j]
+            parts = logs.reshape(*moves.shape, -1).sum(axis=1).T
+            return parts, -slopes.reshape(*moves.shape, -1).transpose(2, 0, 1)
 
-    def _places(self, moves: Floats) -> list[tuple[tuple[int, int], Density]]:
-        return list(zip(np.ndindex(*moves.shape), self.densities, strict=True))
+        return of
 
 
 def shaped(still: Floats) -> Shaped | None:
