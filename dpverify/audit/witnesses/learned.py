@@ -6,7 +6,7 @@ power and never validity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -159,11 +159,14 @@ def _candidates(
     if law_known or not len(own) or not len(other):
         return pool
     given, projections = list(task.given(difference)), list(task.projections(difference))
+
+    def directions(scores: Iterable[tuple[str, Score]], fitted: bool) -> list[Candidate]:
+        return [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+
+    pool += [*task.derived(), *directions(given, fitted=False)]
     if effort is Effort.FULL:
         pool += [*task.mixtures(), *task.monotone()]
-    pool += [*task.densities(), *task.derived()]
-    for fitted, scores in ((False, given), (True, projections)):
-        pool += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+    pool += [*task.densities(), *directions(projections, fitted=True)]
     projections = [*given, *projections]
     return [*pool, *task.models(projections, weak)] if effort is Effort.FULL else pool
 
