@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,10 @@ class _Noise:
         mean = self.moves.reshape(-1, length).mean(axis=0)
         return replace(self, moves=np.tile(mean, len(self.moves) // length))
 
-    def shaped(self, still: Floats) -> _Noise:
-        """Return the same with the law that rows without the record show, if not Gaussian."""
+    def shaped(self, still: Floats) -> list[_Noise]:
+        """Return the same with the law that rows without the record show, if it is not Gaussian."""
         law = shaped(self.new(still, 1)[:, :, 0])
-        return self if law is None else replace(self, law=law)
+        return [] if law is None else [replace(self, law=law)]
 
     def new(self, rows: Floats, length: int) -> Floats:
         """Return what is new in every number, shape (size, parts, length)."""
@@ -112,28 +113,34 @@ class _Way:
         parts = len(self.shares)
         return 1 if self.alike or parts > _MOST_SHARES else parts
 
+    @property
+    def is_shaped(self) -> bool:
+        """Whether noise has the law that outputs show, and is not Gaussian."""
+        return not isinstance(self.noise.law, Gaussian)
+
     def ratio(self, rows: Floats) -> Floats:
         """Return the log-ratio of scaled rows."""
-        along, _ = self.noise.law.along(self.noise.new(rows, self.length))(self._moves)
-        parts = np.logaddexp(np.log1p(-self.shares), np.log(self.shares) + along)
-        return np.asarray(self.sign * parts.sum(axis=1))
+        return np.asarray(self.sign * self._told(rows)(self.shares).sum(axis=1))
 
-    @property
-    def _moves(self) -> Floats:
-        """Moves of parts that move, shape (parts, length)."""
-        return self.noise.moves.reshape(-1, self.length) / self.shares[:, None]
+    def _told(self, rows: Floats) -> Callable[[Floats], Floats]:
+        """Return the log-ratio of every part of scaled rows, as a function of the shares."""
+        if not self.is_shaped:  # then all shares have the same products with the moves
+            parts = self.noise.parts(rows, self.length)
+            return lambda shares: self.noise.ratio(parts, self.length, shares)
+        along = self.noise.law.along(self.noise.new(rows, self.length))
+        means = self.noise.moves.reshape(-1, self.length)
+        return lambda shares: np.logaddexp(
+            np.log1p(-shares), np.log(shares) + along(means / shares[:, None])[0]
+        )
 
     def best_share(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the mean logarithm of the likelihood of the sides with the best share of all
         parts, and the way with that.
         """
-        parts = [self.noise.parts(side, self.length) for side in (own, other)]
+        told = [self._told(side) for side in (own, other)]
 
         def likely(way: _Way) -> float:
-            ours, theirs = (
-                self.sign * self.noise.ratio(side, self.length, way.shares).sum(axis=1)
-                for side in parts
-            )
+            ours, theirs = (self.sign * of(way.shares).sum(axis=1) for of in told)
             logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
             return float(logs[0].mean() + logs[1].mean())
 
@@ -146,16 +153,9 @@ class _Way:
         """
         if self._own_shares == 1:
             return self
-        sides = [
-            self.noise.law.along(self.noise.new(side, self.length))
-            for side in (own, other)[:: self.sign]
-        ]
-        means, likely = self.noise.moves.reshape(-1, self.length), []
+        told, likely = [self._told(side) for side in (own, other)[:: self.sign]], []
         for share in _SHARES:
-            ours, theirs = (
-                np.logaddexp(np.log1p(-share), np.log(share) + along(means / share)[0])
-                for along in sides
-            )
+            ours, theirs = (of(np.full(len(self.shares), share)) for of in told)
             logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
             likely.append(logs[0].mean(axis=0) + logs[1].mean(axis=0))
         return replace(self, shares=np.array(_SHARES)[np.argmax(likely, axis=0)])
@@ -181,7 +181,8 @@ class _Way:
             gradient = self._numbers_of(pull, by_logit, np.sum)
             return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
 
-        start = self._numbers_of(self._moves, scipy.special.logit(self.shares), np.mean)
+        start = self.noise.moves.reshape(-1, self.length) / self.shares[:, None]
+        start = self._numbers_of(start, scipy.special.logit(self.shares), np.mean)
         ends = np.full(len(start), _LONGEST)
         ends[len(start) - self._own_shares :] = _LOGIT
         best = scipy.optimize.minimize(
@@ -196,17 +197,6 @@ class _Way:
         shares = scipy.special.expit(logits)
         noise = replace(self.noise, moves=(moves * shares[:, None]).ravel())
         return -float(best.fun), replace(self, noise=noise, shares=shares)
-
-    @property
-    def is_shaped(self) -> bool:
-        """Whether noise has the law that outputs show, and is not Gaussian."""
-        return not isinstance(self.noise.law, Gaussian)
-
-    def fitted_shaped(self, own: Floats, other: Floats) -> list[tuple[float, _Way]]:
-        """Return what ``fitted`` does, with noise as outputs show it, where it is not Gaussian."""
-        noise = self.noise.shaped((other, own)[:: self.sign][0])
-        way = replace(self, noise=noise)
-        return [way.with_own_shares(own, other).fitted(own, other)] if way.is_shaped else []
 
     def _numbers_of(self, moves: Floats, logits: Floats, tied: Callable[..., Any]) -> Floats:
         """Return the numbers that are fitted. tied: what makes one of those that are the same."""
@@ -248,7 +238,7 @@ class Mixture:
         if self.way.alike:
             noise = noise.alike(self.way.length)
         if self.way.is_shaped:
-            noise = noise.shaped(sides[:: -self.way.sign][0])
+            noise = next(iter(noise.shaped(sides[:: self.way.sign][1])), noise)
         return Mixture(self.scaling, replace(self.way, noise=noise).fitted(*sides)[1])
 
 
@@ -263,23 +253,21 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
     few = own[:_COMPARED], other[:_COMPARED]
     tried = [way.best_share(*few) for way in _ways(own, other)]
     tried.sort(key=lambda one: one[1].numbers * each - one[0])
-    begun = [way.with_own_shares(own, other) for _, way in tried[:_FITTED]]
-    fits = [way.fitted(own, other) for way in begun]
-    # from the same starts, since a fit with Gaussian noise may have gone astray
-    fits += [fit for way in begun for fit in way.fitted_shaped(own, other)]
+    fits = [way.with_own_shares(own, other).fitted(own, other) for _, way in tried[:_FITTED]]
     return Mixture(scaling, max(fits, key=lambda one: one[0] - one[1].numbers * each)[1])
 
 
 def _ways(own: Floats, other: Floats) -> Iterator[_Way]:
-    """Yield all signs and lengths, with moves of every part or alike in all."""
+    """Yield all signs, laws of noise and lengths, with moves of every part or alike in all."""
     width = own.shape[1]
     for sign in (1, -1):
-        fitted = _Noise.of(*(own, other)[::sign])
-        for length in _lengths(width):
+        sides = (own, other)[::sign]
+        gaussian = _Noise.of(*sides)
+        for noise, length in product((gaussian, *gaussian.shaped(sides[1])), _lengths(width)):
             shares = np.full(width // length, _SHARES[0])
-            yield _Way(sign, fitted, length, False, shares)
+            yield _Way(sign, noise, length, False, shares)
             if length < width:
-                yield _Way(sign, fitted.alike(length), length, True, shares)
+                yield _Way(sign, noise.alike(length), length, True, shares)
 
 
 def _lengths(width: int) -> list[int]:
