@@ -20,16 +20,16 @@ def looks(seed: int, size: int) -> list[Floats]:
 
 
 def test_a_density_is_learned_from_draws() -> None:
-    """The log-ratio of Laplace noise moved by 1 is right to .1 from .001 to .999 of its law, but
-    for the cells of the two kinks. Deterministic (a fixed seed), with wide bounds: cells have 200
-    draws or more, so logarithms standard deviations up to .07, in the tails, and .026 within."""
+    """The log-ratio of Laplace noise moved by 1, but for the cells of the two kinks, and its
+    slopes. Deterministic (a fixed seed), with wide bounds: on 20 other seeds the largest error was
+    .149 with a standard deviation of .054, and the median one .022 with .005."""
     numbers = np.random.default_rng(50).laplace(0, 1, 100_000)
     density = Density.of(numbers)
     assert density is not None
     x = np.linspace(-6, 6, 241)
     ratio = density.at(x - 1)[0] - density.at(x)[0]
     away = np.abs(ratio - (np.abs(x) - np.abs(x - 1)))
-    assert away[np.minimum(np.abs(x), np.abs(x - 1)) > 0.1].max() < 0.25
+    assert away[np.minimum(np.abs(x), np.abs(x - 1)) > 0.1].max() < 0.4
     assert np.median(away) < 0.05
     steps = (density.at(x + 1e-6)[0] - density.at(x - 1e-6)[0]) / 2e-6
     assert np.mean(np.abs(steps - density.at(x)[1]) < 1e-6) > 0.95  # all but at ends of cells
@@ -44,6 +44,9 @@ def test_noise_is_shaped_only_where_it_is_plainly_not_gaussian() -> None:
     assert isinstance(shaped(rng.logistic(0, 1, (20_000, 2))), Shaped)
     assert shaped(rng.laplace(0, 1, (100, 3))) is None
     assert shaped(rng.geometric(0.5, (6000, 2)).astype(np.float64)) is None
+    assert (
+        shaped(np.maximum(rng.laplace(0, 1, (6000, 2)), np.log(0.006))) is None
+    )  # an atom at one end
 
 
 @pytest.mark.parametrize("law", ["Gaussian", "Laplace"])
@@ -68,7 +71,8 @@ def test_slopes_are_those_of_the_log_ratios(law: str) -> None:
 def test_a_record_sampled_under_laplace_noise_is_told_by_shares_and_noise() -> None:
     """Shares are fitted, though each number starts from a list, and the score follows the exact
     log-ratio on other draws, whichever side has the record. Deterministic (fixed seeds), with wide
-    bounds."""
+    bounds: on 20 other seeds shares had standard deviations up to .009, moves .044, and the
+    correlation was .998 with .0006."""
     best = SUBJECTS["Laplace, sampled three times"].best
     fresh = encode(looks(9, 50_000)[0])
     for seed in range(2):

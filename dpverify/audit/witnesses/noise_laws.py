@@ -67,9 +67,10 @@ class Density:
         """
         edges = np.quantile(numbers, _EDGES)
         widths = np.diff(edges)
-        if not (widths > 0).all():
+        beyond = [side[side > 0] for side in (edges[0] - numbers, numbers - edges[-1])]
+        if not ((widths > 0).all() and all(map(len, beyond))):
             return None
-        tails = [float(side[side > 0].mean()) for side in (edges[0] - numbers, numbers - edges[-1])]
+        tails = [float(side.mean()) for side in beyond]
         knots = np.concatenate([edges[:1], edges[:-1] + widths / 2, edges[-1:]])
         shares = np.array([_EDGES[0], *np.diff(_EDGES), 1 - _EDGES[-1]])
         logs = np.log(shares / np.array([tails[0], *widths, tails[1]]))
