@@ -36,8 +36,9 @@ def test_a_density_is_learned_from_draws() -> None:
 
 
 def test_noise_is_shaped_only_where_it_is_plainly_not_gaussian() -> None:
-    """Gaussian noise gains about 17 in the logarithm by 33 cells, with a deviation of 4, and has to
-    gain 66: it never does. Values that repeat have no density."""
+    """A number of Gaussian noise gains 21 in the logarithm by its cells on 2000 draws, with a
+    deviation of 7 (60 seeds), and less on more; three have to gain 198, 11 deviations more. Values
+    that repeat have no density."""
     rng = np.random.default_rng(52)
     assert all(shaped(rng.normal(0, 1, (size, 3))) is None for size in (2000, 20_000, 60_000))
     assert isinstance(shaped(rng.laplace(0, 1, (6000, 3))), Shaped)
