@@ -3,8 +3,8 @@
 Every subject moves by its record: the pairs are no record against one. Noise is rounded to
 multiples of 2^-16 before anything is added to it. Groups: ``built`` (settings of the auditor were
 chosen with these, on other seeds), ``fresh`` (mixtures that were written down before, and not
-looked at), ``unseen`` (likewise, written after mixtures were fitted by likelihood), ``plain``
-(where nothing may be lost).
+looked at), ``unseen`` (likewise, written after mixtures were fitted by likelihood), ``noise``
+(likewise, written after the law of noise was learned), ``plain`` (where nothing may be lost).
 """
 
 from __future__ import annotations
@@ -173,7 +173,17 @@ def _of_looks(shares: Floats, score: Callable[[Floats], Floats]) -> Score:
 
 _LOOKS, _SCALES = np.array([0.15, 0.3, 0.05]), np.array([0.7, 1.0, 0.5])
 _FOUR = np.full(4, 0.05)
+_PAIR, _PAIRED = np.array([0.25, 0.1]), np.array([0.4, 0.3])
+_SIX, _NOISES = np.full(6, 0.1), np.full(6, 0.6)
 _MOVE, _ROOT = np.array([1.0, 0.5, -1.0]), np.array([[1.0, 0, 0], [0.6, 0.8, 0], [0.2, 0.3, 0.7]])
+
+
+def _logistic(x: Floats) -> Floats:
+    """Score logistic noise where every number moves by 1."""
+    log_densities = (-np.abs(y) / _PAIRED - 2 * np.log1p(np.exp(-np.abs(y) / _PAIRED))
+                     for y in (x - 1, x))  # fmt: skip
+    moved, still = log_densities
+    return np.asarray(moved - still)
 
 
 def correlated(rng: Rng, size: int, records: int) -> Any:
@@ -297,6 +307,15 @@ SUBJECTS: dict[str, Subject] = {
         "unseen", correlated, _of_correlated, ApproxDP(8, "1e-5")
     ),
     "one of two places": _subject("unseen", either_place, _of_either, ApproxDP(7, "1e-5")),
+    "logistic noise, sampled twice": _subject(
+        "noise", several_looks("logistic", _PAIR, _PAIRED), _of_looks(_PAIR, _logistic), PureDP(6)
+    ),
+    "Laplace, sampled six times alike": _subject(
+        "noise",
+        several_looks("laplace", _SIX, _NOISES),
+        _of_looks(_SIX, lambda x: (np.abs(x) - np.abs(x - 1)) / _NOISES),
+        PureDP(5),
+    ),
     "rare secret, 40,000 draws": _subject(
         "secret", rare_secret, _of_secret, PureDP(1), trials=40_000, alpha=1e-6
     ),

@@ -46,7 +46,7 @@ PAIR = added("a record", [], 1.0)
 MAIN = 0.9
 SAMPLE, SHOWN = 400_000, 120
 FIRST_SEED = 5000
-GROUPS = ("built", "fresh", "unseen", "secret", "entries", "plain")
+GROUPS = ("built", "fresh", "unseen", "noise", "secret", "entries", "plain")
 
 
 def point_of(subject: Subject) -> tuple[float, float]:

@@ -6,7 +6,7 @@ power and never validity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -159,11 +159,14 @@ def _candidates(
     if law_known or not len(own) or not len(other):
         return pool
     given, projections = list(task.given(difference)), list(task.projections(difference))
+
+    def directions(scores: Iterable[tuple[str, Score]], fitted: bool) -> list[Candidate]:
+        return [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+
+    pool += [*task.derived(), *directions(given, fitted=False)]
     if effort is Effort.FULL:
-        pool += task.monotone()
-    pool += [*task.densities(), *task.derived()]
-    for fitted, scores in ((False, given), (True, projections)):
-        pool += [Candidate(f"{name} >= {{threshold}}", s, True, fitted) for name, s in scores]
+        pool += [*task.mixtures(), *task.monotone()]
+    pool += [*task.densities(), *directions(projections, fitted=True)]
     projections = [*given, *projections]
     return [*pool, *task.models(projections, weak)] if effort is Effort.FULL else pool
 
@@ -296,6 +299,13 @@ class _Task:
         yield from low_bits(self.chosen, self.own, self.other, cells, self.limits.each)
         yield from seen_before(self.own, self.other)
 
+    def mixtures(self) -> Iterator[Candidate]:
+        """Yield the log-ratio of a mixture before scores of more numbers, which by chance look
+        better more often.
+        """
+        if 1 < self.width <= _NARROW and min(map(len, self.few)) > 5 * self.width:
+            yield self._mixed(mixture(self.scaling, *self.scaled))
+
     def monotone(self) -> Iterator[Candidate]:
         """Yield broken lines in few numbers, and trees that are monotone in them, before what
         follows single outputs more closely: rare ones are in a better order.
@@ -392,8 +402,6 @@ class _Task:
             yield self._smooth(_Task.diagonal)
         if 1 < self.width <= _QUADRATIC_WIDTH and min(len(own), len(other)) > 5 * self.width:
             yield self._smooth(_Task.quadratic)
-        if 1 < self.width <= _NARROW and min(len(own), len(other)) > 5 * self.width:
-            yield self._mixed(mixture(self.scaling, *self.scaled))
         plain = [Feature(f"number {j}", number(j)) for j in self.chosen]
         plain += self._text_ratios(orders=False)
         made = [Feature(name, score) for name, score in projections]

@@ -13,7 +13,8 @@ of moves that are large and rare, which outputs far out tell apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import scipy
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.directions import Scaling
 from dpverify.audit.witnesses.features import by_rows
+from dpverify.audit.witnesses.noise_laws import Gaussian, NoiseLaw, shaped
 from dpverify.privacy.numbers import Floats
 
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
@@ -42,11 +44,13 @@ class _Noise:
     center: its mean. whitening: makes each number what is new in it after those before, with
     variance 1.
     moves: how much larger the mean of that is on the side with the record.
+    law: that of what is new.
     """
 
     center: Floats
     whitening: Floats
     moves: Floats
+    law: NoiseLaw = field(default_factory=Gaussian)
 
     @classmethod
     def of(cls, moved: Floats, still: Floats) -> _Noise:
@@ -63,10 +67,19 @@ class _Noise:
         mean = self.moves.reshape(-1, length).mean(axis=0)
         return replace(self, moves=np.tile(mean, len(self.moves) // length))
 
+    def shaped(self, still: Floats) -> list[_Noise]:
+        """Return the same with the law that rows without the record show, if it is not Gaussian."""
+        law = shaped(self.new(still, 1)[:, :, 0])
+        return [] if law is None else [replace(self, law=law)]
+
+    def new(self, rows: Floats, length: int) -> Floats:
+        """Return what is new in every number, shape (size, parts, length)."""
+        new = (rows - self.center) @ self.whitening.T
+        return np.asarray(new.reshape(len(rows), -1, length))
+
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
-        new = (rows - self.center) @ self.whitening.T
-        return np.add.reduceat(new * self.moves, _starts(len(self.moves), length), axis=1)
+        return np.einsum("nkl,kl->nk", self.new(rows, length), self.moves.reshape(-1, length))
 
     def ratio(self, parts: Floats, length: int, shares: Floats) -> Floats:
         """Return the log-ratio of every part, from what ``parts`` gave, by the share of each."""
@@ -100,53 +113,76 @@ class _Way:
         parts = len(self.shares)
         return 1 if self.alike or parts > _MOST_SHARES else parts
 
+    @property
+    def is_shaped(self) -> bool:
+        """Whether noise has the law that outputs show, and is not Gaussian."""
+        return not isinstance(self.noise.law, Gaussian)
+
     def ratio(self, rows: Floats) -> Floats:
         """Return the log-ratio of scaled rows."""
-        parts = self.noise.ratio(self.noise.parts(rows, self.length), self.length, self.shares)
-        return np.asarray(self.sign * parts.sum(axis=1))
+        return np.asarray(self.sign * self._told(rows)(self.shares).sum(axis=1))
+
+    def _told(self, rows: Floats) -> Callable[[Floats], Floats]:
+        """Return the log-ratio of every part of scaled rows, as a function of the shares."""
+        if not self.is_shaped:  # then all shares have the same products with the moves
+            parts = self.noise.parts(rows, self.length)
+            return lambda shares: self.noise.ratio(parts, self.length, shares)
+        along = self.noise.law.along(self.noise.new(rows, self.length))
+        means = self.noise.moves.reshape(-1, self.length)
+        return lambda shares: np.logaddexp(
+            np.log1p(-shares), np.log(shares) + along(means / shares[:, None])[0]
+        )
 
     def best_share(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the mean logarithm of the likelihood of the sides with the best share of all
         parts, and the way with that.
         """
-        parts = [self.noise.parts(side, self.length) for side in (own, other)]
+        told = [self._told(side) for side in (own, other)]
 
         def likely(way: _Way) -> float:
-            ours, theirs = (
-                self.sign * self.noise.ratio(side, self.length, way.shares).sum(axis=1)
-                for side in parts
-            )
+            ours, theirs = (self.sign * of(way.shares).sum(axis=1) for of in told)
             logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
             return float(logs[0].mean() + logs[1].mean())
 
         ways = [replace(self, shares=np.full(len(self.shares), share)) for share in _SHARES]
         return max(((likely(way), way) for way in ways), key=lambda one: one[0])
 
+    def with_own_shares(self, own: Floats, other: Floats) -> _Way:
+        """Return the way with the best share of each part alone, if each has its own: a rare large
+        move and a frequent small one are far apart, and no fit goes from one to the other.
+        """
+        if self._own_shares == 1:
+            return self
+        told, likely = [self._told(side) for side in (own, other)[:: self.sign]], []
+        for share in _SHARES:
+            ours, theirs = (of(np.full(len(self.shares), share)) for of in told)
+            logs = scipy.special.log_expit(ours), scipy.special.log_expit(-theirs)
+            likely.append(logs[0].mean(axis=0) + logs[1].mean(axis=0))
+        return replace(self, shares=np.array(_SHARES)[np.argmax(likely, axis=0)])
+
     def fitted(self, own: Floats, other: Floats) -> tuple[float, _Way]:
         """Return the largest mean logarithm of the likelihood near this way, and that way."""
         sides = (own, other)[:: self.sign]
-        shape = len(self.shares), self.length
-        rows = (np.concatenate(sides) - self.noise.center) @ self.noise.whitening.T
-        rows = rows.reshape(-1, *shape)
+        along = self.noise.law.along(self.noise.new(np.concatenate(sides), self.length))
         signs = np.repeat([1.0, -1.0], [len(side) for side in sides])
         weights = np.repeat([1 / len(side) for side in sides], [len(side) for side in sides])
 
         def loss(numbers: Floats) -> tuple[float, Floats]:
             moves, logits = self._of(numbers)
             kept = scipy.special.expit(logits)
-            along = np.einsum("nkl,kl->nk", rows, moves) - (moves**2).sum(axis=1) / 2
-            moved = kept * np.exp(np.minimum(along, _FARTHEST))
+            logs, by_move = along(moves)
+            moved = kept * np.exp(np.minimum(logs, _FARTHEST))
             ratios = moved + (1 - kept)
             told = signs * np.log(ratios).sum(axis=1)
             slopes = weights * signs * scipy.special.expit(-told)
             moved *= slopes[:, None] / ratios  # by how likely each part was kept
-            by_move = np.einsum("nk,nkl->kl", moved, rows) - moved.sum(axis=0)[:, None] * moves
             by_logit = moved.sum(axis=0) - slopes.sum() * kept
-            gradient = self._numbers_of(by_move, by_logit, np.sum)
+            pull = np.einsum("nk,nkl->kl", moved, by_move)
+            gradient = self._numbers_of(pull, by_logit, np.sum)
             return -float((weights * scipy.special.log_expit(told)).sum()), -gradient
 
-        moves = self.noise.moves.reshape(shape) / self.shares[:, None]
-        start = self._numbers_of(moves, scipy.special.logit(self.shares), np.mean)
+        start = self.noise.moves.reshape(-1, self.length) / self.shares[:, None]
+        start = self._numbers_of(start, scipy.special.logit(self.shares), np.mean)
         ends = np.full(len(start), _LONGEST)
         ends[len(start) - self._own_shares :] = _LOGIT
         best = scipy.optimize.minimize(
@@ -201,6 +237,8 @@ class Mixture:
         noise = _Noise.of(*sides[:: self.way.sign])
         if self.way.alike:
             noise = noise.alike(self.way.length)
+        if self.way.is_shaped:
+            noise = next(iter(noise.shaped(sides[:: self.way.sign][1])), noise)
         return Mixture(self.scaling, replace(self.way, noise=noise).fitted(*sides)[1])
 
 
@@ -215,20 +253,21 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
     few = own[:_COMPARED], other[:_COMPARED]
     tried = [way.best_share(*few) for way in _ways(own, other)]
     tried.sort(key=lambda one: one[1].numbers * each - one[0])
-    fits = [way.fitted(own, other) for _, way in tried[:_FITTED]]
+    fits = [way.with_own_shares(own, other).fitted(own, other) for _, way in tried[:_FITTED]]
     return Mixture(scaling, max(fits, key=lambda one: one[0] - one[1].numbers * each)[1])
 
 
 def _ways(own: Floats, other: Floats) -> Iterator[_Way]:
-    """Yield all signs and lengths, with moves of every part or alike in all."""
+    """Yield all signs, laws of noise and lengths, with moves of every part or alike in all."""
     width = own.shape[1]
     for sign in (1, -1):
-        fitted = _Noise.of(*(own, other)[::sign])
-        for length in _lengths(width):
+        sides = (own, other)[::sign]
+        gaussian = _Noise.of(*sides)
+        for noise, length in product((gaussian, *gaussian.shaped(sides[1])), _lengths(width)):
             shares = np.full(width // length, _SHARES[0])
-            yield _Way(sign, fitted, length, False, shares)
+            yield _Way(sign, noise, length, False, shares)
             if length < width:
-                yield _Way(sign, fitted.alike(length), length, True, shares)
+                yield _Way(sign, noise.alike(length), length, True, shares)
 
 
 def _lengths(width: int) -> list[int]:
