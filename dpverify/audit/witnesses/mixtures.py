@@ -75,7 +75,7 @@ class _Noise:
     def new(self, rows: Floats, length: int) -> Floats:
         """Return what is new in every number, shape (size, parts, length)."""
         new = (rows - self.center) @ self.whitening.T
-        return np.asarray(new.reshape(len(rows), -1, length))
+        return np.asarray(new.reshape(len(rows), len(self.moves) // length, length))
 
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
