@@ -79,7 +79,8 @@ class _Noise:
 
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
-        return np.einsum("nkl,kl->nk", self.new(rows, length), self.moves.reshape(-1, length))
+        moves = self.moves.reshape(-1, length)
+        return np.asarray(np.einsum("nkl,kl->nk", self.new(rows, length), moves))
 
     def ratio(self, parts: Floats, length: int, shares: Floats) -> Floats:
         """Return the log-ratio of every part, from what ``parts`` gave, by the share of each."""
