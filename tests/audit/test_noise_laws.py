@@ -89,3 +89,4 @@ def test_a_record_sampled_under_laplace_noise_is_told_by_shares_and_noise() -> N
             assert moves * deviations == pytest.approx(np.ones(3), rel=0.3)
             scores = sign * fitted.score(fresh)
             assert np.corrcoef(scores, best(fresh))[0, 1] > 0.98
+            assert fitted.score(fresh.select(slice(0))).shape == (0,)

@@ -75,11 +75,12 @@ class _Noise:
     def new(self, rows: Floats, length: int) -> Floats:
         """Return what is new in every number, shape (size, parts, length)."""
         new = (rows - self.center) @ self.whitening.T
-        return np.asarray(new.reshape(len(rows), -1, length))
+        return np.asarray(new.reshape(len(rows), len(self.moves) // length, length))
 
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
-        return np.einsum("nkl,kl->nk", self.new(rows, length), self.moves.reshape(-1, length))
+        moves = self.moves.reshape(-1, length)
+        return np.asarray(np.einsum("nkl,kl->nk", self.new(rows, length), moves))
 
     def ratio(self, parts: Floats, length: int, shares: Floats) -> Floats:
         """Return the log-ratio of every part, from what ``parts`` gave, by the share of each."""

@@ -95,7 +95,7 @@ class Shaped:
 
     def along(self, rows: Floats) -> Along:
         """Return what these rows, shape (size, parts, length), say of moves."""
-        columns = np.ascontiguousarray(rows.reshape(len(rows), -1).T)
+        columns = np.ascontiguousarray(rows.reshape(len(rows), len(self.densities)).T)
         rest = [one.at(column)[0] for one, column in zip(self.densities, columns, strict=True)]
 
         def of(moves: Floats) -> tuple[Floats, Floats]:
@@ -103,8 +103,8 @@ class Shaped:
             for j, (one, move) in enumerate(zip(self.densities, moves.ravel(), strict=True)):
                 logs[j], slopes[j] = one.at(columns[j] - move)
                 logs[j] -= rest[j]
-            parts = logs.reshape(*moves.shape, -1).sum(axis=1).T
-            return parts, -slopes.reshape(*moves.shape, -1).transpose(2, 0, 1)
+            logs, slopes = (one.reshape(*moves.shape, len(rows)) for one in (logs, slopes))
+            return logs.sum(axis=1).T, -slopes.transpose(2, 0, 1)
 
         return of
 
