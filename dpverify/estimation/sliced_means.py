@@ -135,7 +135,8 @@ def _expected(
     """
     at, cos = (np.einsum("sd,std->st", one, rounds.along) for one in (mean, v))
     edges, lost = rounds.edges - at, cos * (1 - _SPREAD**2)
-    deviation = np.sqrt(1 - cos * lost)
+    # not below that along v, and a released axis may be longer than 1 where moments are equal
+    deviation = np.sqrt(np.maximum(1 - cos * lost, _SPREAD**2))
     inside, moved = _sides(edges)
     own, own_moved = _sides((edges - _AWAY * cos) / deviation)
     own_moved = own_moved / deviation[..., np.newaxis]

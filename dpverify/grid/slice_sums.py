@@ -71,8 +71,10 @@ class SliceSum(SlabSum):
             for rows, moved, chosen in self.regions(images, points, radii, before):
                 yield rows, moved, chosen, drawn_to(moved, lengths[rows])
 
-        # other rounds ask for the same
-        asked = (images, points, radii, lengths, self.along, self.slabs, self.box)
+        # other rounds ask for the same, about the same numbers: what gives them may differ by part
+        region = (self.bins, self.along(before), *self.slabs(before))
+        boxes = () if self.box is None else (self.box(before),)
+        asked = (images, points, radii, lengths, *region, *boxes)
         parts = once_a_batch(before, asked, "drawn regions", drawn_regions)
         for rows, moved, chosen, drawn in parts:
             beyond = slices(moved, axes[rows], edges[rows])

@@ -69,6 +69,12 @@ def test_slopes_are_those_of_the_log_ratios(law: str) -> None:
             assert difference.mean() == pytest.approx(slopes[:, part, place].mean(), abs=0.01)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-310, 1e-318, 0.0])
+def test_noise_whose_density_is_no_float_has_no_shape(scale: float) -> None:
+    numbers = np.random.default_rng(54).laplace(0, 1, (5000, 2)) * scale
+    assert shaped(numbers) is None  # and without a warning
+
+
 def test_a_record_sampled_under_laplace_noise_is_told_by_shares_and_noise() -> None:
     """Shares are fitted, though each number starts from a list, and the score follows the exact
     log-ratio on other draws, whichever side has the record. Deterministic (fixed seeds), with wide

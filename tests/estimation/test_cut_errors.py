@@ -36,14 +36,17 @@ def window_error(*given: Any) -> float:
 
 
 def window(own: Named) -> bool:
-    """Compare mean square errors of middles for some widths, variances and numbers."""
+    """Compare mean square errors of middles for some widths, variances and numbers; without a slab
+    they have no bound."""
     given = [
         (0.8, 1.0, 3.0, 0.5, 400, 24),
         (1.5, 2.5, 3.0, 0.4, 400, 24),
         (1.5, 1.0, 40.0, 0.5, 5000, 32),
         (4.0, 2.5, 40.0, 0.3, 5000, 24),
     ]
-    return all(own(*one) == pytest.approx(window_error(*one), rel=1e-9) for one in given)
+    without = own(np.inf, 1.0, 3.0, 0.5, 400, 24), own(0.0, 1.0, 3.0, 0.5, 400, 24)
+    close = [own(*one) == pytest.approx(window_error(*one), rel=1e-9) for one in given]
+    return all(close) and without == (np.inf, np.inf)
 
 
 def inner(own: Named) -> bool:
@@ -88,8 +91,11 @@ def along(own: Named) -> bool:
         wanted = spec.along_squares(
             square.tolist(), lost.tolist(), turned.tolist(), errors.tolist(), apart
         )
-        got = own(square, lost, list(zip(turned, errors, strict=True)), apart=apart)[0]
+        got, spans = own(square, lost, list(zip(turned, errors, strict=True)), apart=apart)
         close.append(got.tolist() == pytest.approx(wanted, rel=1e-9))
+        of_axes = [sum(axis[i] ** 2 for axis in turned) for i in range(4)]
+        close.append(spans.tolist() == pytest.approx(of_axes, rel=1e-9))
+        close.append(max(spans) <= 1)
     return all(close)
 
 
@@ -139,6 +145,8 @@ CASES: dict[str, tuple[Callable[[Named], bool], list[tuple[str, str]]]] = {
             ("if apart else lost", ""),
             ("lost * (1 - spans) if apart", "lost if apart"),
             (", 0.0)\n    return", ", -1.0)\n    return"),
+            ("* errors, spans", "* errors, 0 * spans"),
+            ("* errors, spans", "* errors, 1 - spans"),
         ],
     ),
 }

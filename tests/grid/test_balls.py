@@ -11,6 +11,8 @@ import pytest
 from dpverify import Adjacency, ApproxDP, RobustMean, SeededBits
 from dpverify.grid import region_queries
 from dpverify.grid.region_queries import in_balls
+from dpverify.grid.slice_sums import SliceSum
+from dpverify.grid.transcripts import Released
 from dpverify.grid.views import View
 from dpverify.plans import Transcripts
 
@@ -67,6 +69,36 @@ def test_what_is_computed_once_for_a_batch_is_what_is_computed_anew(
     assert seen[True][2] == 2 * 2
     assert seen[False][2] >= 2 * 5
     assert np.any(np.array(seen[True][0]["round 2"]))
+
+
+def test_regions_of_other_bins_or_of_another_part_are_not_taken_for_each_other() -> None:
+    nearness, size = mechanism()._nearness(), 20
+    ends = np.zeros(size, np.intp), np.full(size, -1, np.intp), ()
+    axes = np.array([[[4096, 0]]]), np.array([[[0, 4096]]])
+    place: Any = Released((), lambda _: (np.zeros((size, 2), int), np.full(size, nearness.radius)))
+    along: Any = Released(("m",), lambda read: np.where(read["m"][:, :, np.newaxis] > 0, *axes))
+    slabs: Any = Released((), lambda _: (np.zeros((size, 1), int), np.full((size, 1), 4096)))
+    across: Any = Released((), lambda _: (np.tile([0, 4096], (size, 1)), np.zeros((size, 1), int)))
+    lengths: Any = Released((), lambda _: np.full(size, nearness.radius))
+
+    def query(bins: int) -> SliceSum:
+        return SliceSum(
+            nearness, Fraction(1), Adjacency.REPLACE, place,
+            bins=bins, along=along, slabs=slabs, across=across, lengths=lengths,
+        )  # fmt: skip
+
+    ones, view = np.ones((size, 1), np.int64), View(np.random.default_rng(0).normal(size=(200, 2)))
+    answers = []
+    batches: list[dict[Any, Any] | None] = [{}, None]
+    for known in batches:
+        batch = Transcripts({"a/m": ones, "b/m": -ones}, *ends, known)
+        asked = [(4, "a/"), (64, "a/"), (64, "b/")]
+        parts = [
+            query(bins).evaluate(view, batch.seen(np.arange(size), part)) for bins, part in asked
+        ]
+        answers.append([part.tolist() for part in parts])
+    assert answers[0] == answers[1]
+    assert len({str(part) for part in answers[0]}) == 3
 
 
 def test_what_queries_share_is_read_only() -> None:

@@ -171,6 +171,29 @@ def test_slices_at_the_largest_radii_give_numbers(radius: float, multiplier: Any
     assert sliced == 3
 
 
+def test_equal_moments_of_two_directions_give_numbers() -> None:
+    """Where two eigenvalues are equal, one direction is an axis, and not orthogonal to the others:
+    directions of rounds that follow from it are longer than 1."""
+    made = robust(
+        adjacency=REPLACE, deviations=(1.0,) * 3, radius=7, record_radius=5, n_max=600,
+        full=Fraction(3, 4), directions=1, inner=2, rounds=3, gamma="0.05",
+        shares=(Fraction(1, 5),) * 5,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(600, 3))
+    rows[:60] = rows[:60] * 0.3 + [2.2, 0, 0]
+    batch = made.law(rows).sample(SeededBits(3), 40)
+    signs = np.where(rng.random((40, 6)) < 0.5, -1, 1)
+    signs[:8] = [-1, -1, -1, 1, 1, 1]
+    changed = {**batch.values, "moments": signs * 10**9}
+    for i in range(40):
+        one = {name: column[i : i + 1] for name, column in changed.items()}
+        reached, stopped = batch.reached[i : i + 1], batch.stopped_by[i : i + 1]
+        found = made.estimate(Transcripts(one, reached, stopped, batch.reasons))
+        if isinstance(found, Estimate):
+            assert np.isfinite([found.value, found.standard_deviation]).all()
+
+
 # --- the spec's -----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ _EDGES = np.array([*_TAIL, *np.linspace(0.1, 0.9, 21), *(1 - tail for tail in re
 """Shares of the draws below the edges of cells of equal density."""
 _EVIDENT = 2.0  # times the number of cells that the logarithm of the likelihood must gain
 _FEWEST = 2000  # draws
+_SMALLEST = 1e-290  # width of a cell
 _CELLS = 2048  # of a table, so that looking a number up takes no search
 
 Along = Callable[[Floats], tuple[Floats, Floats]]
@@ -63,14 +64,14 @@ class Density:
     @classmethod
     def of(cls, numbers: Floats) -> Density | None:
         """Estimate it by cells between quantiles, straight between their middles, with exponential
-        tails; None where values repeat.
+        tails; None where values repeat, or are so small that densities are no floats.
         """
         edges = np.quantile(numbers, _EDGES)
         widths = np.diff(edges)
         beyond = [side[side > 0] for side in (edges[0] - numbers, numbers - edges[-1])]
-        if not ((widths > 0).all() and all(map(len, beyond))):
+        if not ((widths > _SMALLEST).all() and all(map(len, beyond))):
             return None
-        tails = [float(side.mean()) for side in beyond]
+        tails = [max(float(side.mean()), _SMALLEST) for side in beyond]
         knots = np.concatenate([edges[:1], edges[:-1] + widths / 2, edges[-1:]])
         shares = np.array([_EDGES[0], *np.diff(_EDGES), 1 - _EDGES[-1]])
         logs = np.log(shares / np.array([tails[0], *widths, tails[1]]))
@@ -117,10 +118,10 @@ def shaped(still: Floats) -> Shaped | None:
         return None
     densities, gain = [], 0.0
     for numbers in still.T:
-        density = Density.of(numbers)
-        if density is None:
+        density, variance = Density.of(numbers), numbers.var()
+        if density is None or not variance >= np.finfo(float).tiny:
             return None
         densities.append(density)
-        gain += float(density.at(numbers)[0].mean()) + (np.log(2 * np.pi * numbers.var()) + 1) / 2
+        gain += float(density.at(numbers)[0].mean()) + (np.log(2 * np.pi * variance) + 1) / 2
     plain = gain * len(still) > _EVIDENT * len(_EDGES) * len(densities)
     return Shaped(tuple(densities)) if plain else None
