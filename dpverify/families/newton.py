@@ -21,6 +21,7 @@ deviations of one record's score.
 SURE = 1e-13
 _LITTLE = 1e-6  # least share of the gain of single coordinates that all together must have
 _ROUNDING = 1e-13  # relative rounding of the value: near the minimum no fall is larger
+_PROJECTED = 4e-15  # relative rounding of a projected place
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +75,18 @@ def minimized(
         else:
             toward, edge, sure = *_least_in_box(state, theta, *box), True
         gained = float(state.gradient @ (toward - theta))
+        # at an edge far from the moments, rounding of places alone gains or loses more than SURE
+        rounding = _PROJECTED * float(np.linalg.norm(state.gradient) * np.linalg.norm(theta))
+        certain = max(SURE, rounding)
         if -gained <= EXACT:
-            if sure and gained <= SURE:
+            if sure and gained <= certain:
                 return Solved(toward, step, edge)
             break
         descent = _fallen(at, state, theta, toward - theta, nearest if box is not None else None)
         if descent is None:
             break
         moved, later = descent
-        if sure and -gained <= SURE and later.value >= state.value:
+        if sure and -gained <= certain and later.value >= state.value:
             return Solved(toward, step, edge)
         theta, state = moved, later
     return Unsolved(theta, "Newton's method did not converge")

@@ -101,6 +101,25 @@ def test_noisy_moments_lead_to_the_least_place_of_the_prior(
     assert edges
 
 
+@pytest.mark.parametrize(
+    ("world", "size"), [("MultivariateNormal-Eigenvalues-4", 30.0), ("NormalMean-Ball-4", 1000.0)]
+)
+def test_moments_far_from_all_have_an_estimate_at_the_edge(world: str, size: float) -> None:
+    """There the gradient is long, and its product with a step is known to no more than some
+    rounding of the place at the edge."""
+    family, prior, theta = WORLDS[IDS.index(world)]
+    ball, rng = family.survival(prior, 0.4), np.random.default_rng(77)
+    center = family.truncated(theta, ball).mean
+    for _ in range(8):
+        noisy = center + size * rng.normal(size=family.p)
+        solution = truncated_mle(family, prior, ball, noisy)
+        assert isinstance(solution, Solved), solution
+        assert solution.at_edge
+        slope = noisy - family.truncated(solution.theta, ball).mean
+        moved = family.project(solution.theta + 1e-3 * slope / size, prior)
+        assert np.allclose(moved, solution.theta, rtol=0, atol=1e-7)
+
+
 def test_matrices_by_eigenvalues_are_those_by_all_parameters() -> None:
     """A ball that holds the prior of eigenvalues takes the general path; and without limits the
     masked inverse that releases use."""
