@@ -189,9 +189,9 @@ def test_equal_moments_of_two_directions_give_numbers() -> None:
     for i in range(40):
         one = {name: column[i : i + 1] for name, column in changed.items()}
         reached, stopped = batch.reached[i : i + 1], batch.stopped_by[i : i + 1]
-        found = made.estimate(Transcripts(one, reached, stopped, batch.reasons))
-        if isinstance(found, Estimate):
-            assert np.isfinite([found.value, found.standard_deviation]).all()
+        estimate = made.estimate(Transcripts(one, reached, stopped, batch.reasons))
+        if isinstance(estimate, Estimate):
+            assert np.isfinite([estimate.value, estimate.standard_deviation]).all()
 
 
 # --- the spec's -----------------------------------------------------------------------------------
