@@ -149,7 +149,10 @@ class Study:
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
         if self.before is not None:  # then these shares were fixed before the events were chosen
             if suspect is not None and not any(suspect.is_same_as(one) for one in several):
-                several.insert(0 if suspect.promise >= SUSPICIOUS else len(several), suspect)
+                if suspect.promise < SUSPICIOUS:
+                    several.append(suspect)
+                else:  # in place of what else may refute: the last one shows the largest bound
+                    several = [suspect, several[-1]]
             fixed = zip(several, self.before.shares, strict=False)
             return [Shot(side, w, alpha * part, self.before.seen(side)) for w, part in fixed]
         shares, aside = SEVERAL[: len(several)], list[Shot]()

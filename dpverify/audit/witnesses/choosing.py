@@ -86,6 +86,9 @@ def ranked(
     with the odds of left. contenders: so many of the most promising are compared once more, at the
     thresholds that they would be certified at.
     """
+    candidates = list(candidates)
+    plainly = replace(task, refute=False)
+    largest = ranked(left, right, candidates, plainly, learned_on) if task.refute else None
     scores = Scores(
         [[Scored.of(draws) for draws in batches] for batches in (left, right)],
         [[], []] if learned_on is None else [[Scored.of(draws)] for draws in learned_on],
@@ -102,12 +105,16 @@ def ranked(
             likely = _LIKELY if best[0].promise > most_promising - CLOSE else 0
             likeliest = _likeliest(events[side], scores, likely)
             best = [_compared(best[0], events[side], likeliest, side, scores, task, contenders)]
-        witnesses = tuple(_finished(one, side, scores, task) for one in best)
+        witnesses = [_finished(one, side, scores, task) for one in best]
+        if largest is not None:  # what may refute comes first, and then the largest bound
+            bound = largest[side].witnesses[0]
+            if not bound.is_same_as(witnesses[0]):
+                witnesses[1:] = [bound]
         suspect = suspects[side]
         if suspect is not None:
             suspect = _with(suspect, at_its_value, side, scores, task)
             suspect = _with(suspect, with_share, side, scores, task)
-        return Options(witnesses, suspect)
+        return Options(tuple(witnesses), suspect)
 
     return options(0), options(1)
 

@@ -24,7 +24,7 @@ _EVIDENT = 2.5  # standard errors above the claim: hardly by chance, even of man
 _PLAINLY = 3.5  # standard errors, counted so that few hits have theirs: more is rarely chance
 _COMMON = 150  # hits; there are so many rarer events that some are evident by chance
 _A_STANDARD_ERROR = 0.005  # in epsilon, when promises are compared
-_HOPED = 0.02  # share of a bound that is expected and not promised, when promises are compared
+_HOPED = 0.5  # share of a bound that is expected and not promised, when promises are compared
 _PARTS = LEAST_PART, 1 - LEAST_PART
 _BEYOND = 300.0
 TINY = 1e-12
@@ -74,13 +74,18 @@ def above_claimed(
         # A bound below 0 says as little as any other: then the event that is furthest from 0
         # may show more than is promised, and one that is as common on both sides never does. Of
         # an event and its complement, which are as far from 0, the one that is expected to show
-        # more.
+        # more. Of many rare events some are far likelier on one side by chance; so what is seen is
+        # believed as far as it is certain, and no more than the claim allows.
+        doubt = optimism * spread / np.maximum(odds, TINY)
+        certain = np.maximum(1 - doubt**2, 0.0)
         expected = (
-            odds + float(scipy.special.ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
+            np.minimum(certain * odds, epsilon)
+            + float(scipy.special.ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
         )
         hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
         hardly = np.minimum(hardly, 0.0)
-        above = np.where(odds > error, odds - error, hardly) - epsilon
+        shown = np.where(odds - error > epsilon, odds, np.minimum(odds, epsilon)) - error
+        above = np.where(shown > 0, shown, hardly) - epsilon
         if task.refute:
             # Bounds of rare events are noisy, so the largest prefers them, or shuns them
             # altogether; in standard errors all events are as noisy.
