@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, cast
 
 import numpy as np
+import pytest
 
 from audits.classical.noisy_max import RNM_1
 from dpverify.audit import audit
+from dpverify.audit.certificates import Aim
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.encoding import encode
+from dpverify.audit.studies import SEVERAL, Before, Study
+from dpverify.audit.witnesses.choosing import Witness, ranked
 from dpverify.audit.witnesses.directions import evident_steps
+from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task, above_claimed
 from tests.audit.learning import advantage
@@ -24,6 +31,67 @@ def test_an_event_that_may_show_something_comes_before_one_that_never_does() -> 
     assert int(np.argmax(promised)) == 1
     assert promised[1] < -0.1  # a bound above 0 is not promised: it would take 5 standard errors
     assert promised[0] < promised[1]
+
+
+def test_a_common_event_comes_before_rare_ones_that_differ_by_chance() -> None:
+    """Rank events of 16,666 draws a side: .36% against .20%, as some of hundreds of rare events
+    are by chance, 3 standard errors apart, and 52.8% against 51%, 3.3 standard errors. Before,
+    the rare ones came first, by a bound far above the claim."""
+    task = Task([(0.1, 0.0)], 0.045, 77_000)
+    hits, others = np.array([60, 45, 8800]), np.array([33, 20, 8500])
+    (promised,) = above_claimed(hits, 16_666, others, 16_666, task)
+    assert int(np.argmax(promised)) == 2
+    assert max(promised[:2]) < promised[2] - 0.001
+
+
+def test_no_bound_above_the_claim_is_promised_unless_it_refutes() -> None:
+    """Promise of 4,000 against 3,000 of 100,000, log-odds of .288 with an error of .12, what
+    refutes .1; of .25 no more than if the log-odds were .25; and of .3 all."""
+    promised = [
+        float(above_claimed(np.array([4000]), 100_000, np.array([3000]), 100_000, task)[0, 0])
+        for task in (Task([(claim, 0.0)], 0.05, 100_000) for claim in (0.1, 0.25, 0.3))
+    ]
+    odds = math.log(4000.5 / 3000.5)
+    assert promised[0] == pytest.approx(promised[2] + 0.2)
+    assert promised[0] > 0.06
+    assert promised[1] == pytest.approx(promised[2] + 0.3 - odds)
+    assert promised[1] < -0.1
+
+
+def _shares(*numbers: int, size: int = 40_000) -> Draws:
+    """Draws of numbers that are 1 so many times, in a column each, and else 0."""
+    return encode(np.stack([np.arange(size) < n for n in numbers], axis=1).astype(np.float64))
+
+
+def test_a_look_for_what_may_refute_keeps_the_largest_bound() -> None:
+    """Choose what is most suspicious, 420 against 300 of 40,000, and second 21,400 against 20,000,
+    which show a bound of .04; not 410 against 300, which may refute as well."""
+    pool = [
+        Candidate(f"number {j} >= {{threshold}}", number(j), True, fitted=False) for j in range(3)
+    ]
+    sides = [_shares(420, 410, 21_400)], [_shares(300, 300, 20_000)]
+    task = Task([(0.1, 0.0)], 0.045, 77_000, refute=True)
+    options, _ = ranked(*sides, pool, task, None, 2)
+    assert [str(one) for one in options.witnesses] == ["number 0 >= 1", "number 2 >= 1"]
+
+
+@pytest.mark.parametrize(("root", "first"), [(3.0, "suspect"), (2.0, "refuting")])
+def test_a_suspicious_event_takes_the_place_of_what_may_refute(root: float, first: str) -> None:
+    """Certify the event of the largest bound beside it, with the rest of alpha."""
+    aim = Aim((0.1, 0.0), 32.0)
+    suspect, refuting, bound = (
+        Witness(Candidate(name, number(0), True), 1, float(at), aim, root)
+        for at, name in enumerate(("suspect", "refuting", "bound"))
+    )
+    pair, nothing = (refuting, refuting), cast(Any, None)
+    before = Before(((0, 0, 0), (0, 0, 0)), SEVERAL, pair, 100, (0.0, 0.0), nothing)
+    study = Study(
+        0, nothing, pair, ((bound,), (bound,)), ((), ()), 1000, nothing,
+        suspects=(suspect, None), before=before,
+    )  # fmt: skip
+    shots = study.shots(0, 0.05)
+    assert [str(shot.witness) for shot in shots] == [first, "bound"]
+    assert [shot.alpha for shot in shots] == pytest.approx([0.04, 0.01])
 
 
 def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:
