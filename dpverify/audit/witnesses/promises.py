@@ -84,8 +84,7 @@ def above_claimed(
         )
         hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
         hardly = np.minimum(hardly, 0.0)
-        shown = np.where(odds - error > epsilon, odds, np.minimum(odds, epsilon)) - error
-        above = np.where(shown > 0, shown, hardly) - epsilon
+        above = np.where(odds > error, odds - error, hardly) - epsilon
         if task.refute:
             # Bounds of rare events are noisy, so the largest prefers them, or shuns them
             # altogether; in standard errors all events are as noisy.
