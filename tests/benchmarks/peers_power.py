@@ -1,7 +1,7 @@
 """Certified bounds beside jax-privacy with the exact score and DP-Sniper's method, at equal calls.
 
-Run by hand: python -m tests.benchmarks.peers_power [--seeds 5] [--first 0] [--alphas 0.05 1e-6]
-[--draws N] [ROW ...]
+Run by hand: python -m tests.benchmarks.peers_power [ROW ...] [--seeds 5] [--first 0] [--draws N]
+[--alphas 0.05 1e-6]
 
 Each of the three has twice as many calls in all as the row says, and 1 - alpha confidence: the
 peers as many of either side, as they ask for. Ours (``audit``) and DP-Sniper's method learn an
@@ -229,9 +229,9 @@ def main() -> None:
     auditing = peer("jax-privacy", "jax_privacy.auditing")
     quiet()
     alphas = " ".join(f"{alpha:g}" for alpha in given.alphas)
-    named = "".join(f" {name!r}" for name in given.rows)
-    named = f" --draws {given.draws}{named}" if given.draws else named
-    command = f"--seeds {given.seeds} --first {given.first} --alphas {alphas}{named}"
+    named = "".join(f"{name!r} " for name in given.rows)
+    draws = f" --draws {given.draws}" if given.draws else ""
+    command = f"{named}--seeds {given.seeds} --first {given.first}{draws} --alphas {alphas}"
     header("Power beside peers", f"python -m tests.benchmarks.peers_power {command}")
     if auditing is not None:
         print(f"# jax-privacy {metadata.version('jax-privacy')}")

@@ -79,7 +79,8 @@ def ranked(
     most: int = 1,
     contenders: int = CONTENDERS,
 ) -> tuple[Options, Options]:
-    """Return the ``most`` promising events for either direction, and the most suspicious one.
+    """Return the ``most`` promising events for either direction, and the most suspicious one. Of
+    a task that is to refute, the second event is the one of the largest bound.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises
