@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dpverify.audit.attack import FaultResult, FixedAttack, study_sizes
+from dpverify.audit.attack import FaultResult, FixedAttack
 from dpverify.audit.betting import Bet
 from dpverify.audit.certificates import Certificate, fewest_draws
 from dpverify.audit.configuration import Exhibit
@@ -23,6 +23,7 @@ from dpverify.audit.parts import SUBJECT, Together
 from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import beyond_draws, warned
 from dpverify.audit.result import AuditResult
+from dpverify.audit.scouting import study_sizes
 from dpverify.audit.sequential import SequentialAttack
 from dpverify.audit.staging import STAGES, StagedAttack
 from dpverify.audit.subjects import (

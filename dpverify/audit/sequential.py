@@ -17,7 +17,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from dpverify.audit.attack import refuse_failures, suggested_direction
 from dpverify.audit.betting import (
     Bet,
     Tally,
@@ -41,6 +40,7 @@ from dpverify.audit.outputs.laws import (
     called_singly,
     is_known,
 )
+from dpverify.audit.scouting import refuse_failures, suggested_direction
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
 from dpverify.audit.witnesses.guesses import Guess, best_bet

@@ -15,10 +15,11 @@ from typing import Any
 
 import scipy
 
-from dpverify.audit.attack import FaultResult, FixedAttack, strength, study_sizes
+from dpverify.audit.attack import FaultResult, FixedAttack, strength
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.laws import AuditedLaw
+from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import Target
 from dpverify.privacy import Guarantee
 

@@ -19,6 +19,8 @@ from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.witnesses.choosing import Options, Witness
 from dpverify.audit.witnesses.guesses import Guess
 
+MAIN = 0.9
+"""Share of alpha for the most promising direction; the others share the rest."""
 SEVERAL = 0.8, 0.2
 """Shares of a direction's alpha, where it is in doubt which event tells most."""
 _EITHER = 0.5, 0.5  # likewise, where one of them is suspicious

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from dpverify.audit import attack, certificates
+from dpverify.audit import attack, certificates, scouting
 from dpverify.audit.attack import FixedAttack
 from dpverify.audit.betting import Wealth
 from dpverify.audit.cases import cases
@@ -184,7 +184,7 @@ def test_choosing_and_certifying_on_the_same_draws_fails(monkeypatch: pytest.Mon
         return SeededBits(seed, stream, index, side)
 
     monkeypatch.setattr(laws, "SeededBits", of_the_side)
-    monkeypatch.setattr(attack, "study_sizes", lambda trials, *_: (0, trials // 2))
+    monkeypatch.setattr(scouting, "study_sizes", lambda trials, *_: (0, trials // 2))
     monkeypatch.setattr(choosing, "moved", lambda chosen, *_: (chosen, chosen.promise))
     coverage = _measured("Gaussian, ours", certified=1, repeats=_REPEATS)
     assert not coverage.passed, coverage

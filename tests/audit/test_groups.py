@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.audit import attack, replaced
-from dpverify.audit.attack import FixedAttack, study_sizes
+from dpverify.audit import replaced, scouting
+from dpverify.audit.attack import FixedAttack
 from dpverify.audit.outputs.laws import encode
+from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.features import calibrated, likeliest
 from dpverify.audit.witnesses.models import few_values
@@ -95,9 +96,9 @@ def test_a_claim_is_looked_at_again_where_more_draws_may_teach(
 ) -> None:
     """Exact: the second look costs the draws of one more choice, and every draw is of one use. A
     refutation is promised at the first look, which is enough for a planted fault."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     for short in ("is_evident", "is_settled"):  # few draws tell little of either
-        monkeypatch.setattr(attack, short, lambda *_: False)
+        monkeypatch.setattr(scouting, short, lambda *_: False)
     rng, sizes = np.random.default_rng(5), list[int]()
 
     def function(data: Any, size: int) -> Any:

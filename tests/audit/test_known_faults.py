@@ -80,7 +80,7 @@ def test_where_the_likelihood_shows_a_fault_nothing_else_is_learned(
     def target(data: Any) -> TranscriptDraws:
         return TranscriptDraws(dropped(data))
 
-    monkeypatch.setattr("dpverify.audit.attack.candidates", counted)
+    monkeypatch.setattr("dpverify.audit.scouting.candidates", counted)
     refuted, event = attack(target, True)
     assert refuted
     assert event.startswith("log-likelihood ratio")

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpverify.audit import attack, replaced
-from dpverify.audit.attack import FixedAttack, study_sizes
+from dpverify.audit import replaced, scouting
+from dpverify.audit.attack import FixedAttack
 from dpverify.audit.confidence_regions import PARTS, Counted, confidence_region
 from dpverify.audit.looks import is_settled
 from dpverify.audit.outputs.laws import encode
+from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.privacy import PureDP
@@ -28,7 +29,7 @@ LEARNING, CHOOSING = study_sizes(TRIALS, law_known=False)
 
 @pytest.fixture(autouse=True)
 def of_few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
 
 
 def leak(own: float, other: float, sizes: list[int]) -> Any:

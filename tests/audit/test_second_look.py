@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify.audit import attack, replaced
-from dpverify.audit.attack import FixedAttack, study_sizes
+from dpverify.audit import replaced, scouting
+from dpverify.audit.attack import FixedAttack
 from dpverify.audit.outputs.laws import encode
+from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import target_of
 from dpverify.audit.witnesses.choosing import choose
 from dpverify.audit.witnesses.features import Candidate, number
@@ -59,7 +60,7 @@ def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.M
     """Exact: every draw is of one use, and all but fewer than 64 are used. Odds 9 are far above e,
     odds 3.1 look suspicious with this seed, and with odds e there is nothing that more draws could
     teach of a single number."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
     for odds, looks in ((9.0, 1), (3.1, 2), (math.e, 1)):
         sizes: list[int] = []
@@ -72,7 +73,7 @@ def test_only_a_doubtful_first_look_is_followed_by_another(monkeypatch: pytest.M
 def test_a_second_look_makes_no_false_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audit at alpha = .1 and a tight claim: 9 or more of 25 have probability below 5e-4
     (binomial)."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     alarms = sum(certified(math.e, seed, [], 0.1)[0] for seed in range(1, 26))
     assert alarms <= 8
 
@@ -125,7 +126,7 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
 ) -> None:
     """Exact: whatever the look draws, the levels, the shares and the events that its draws certify
     are the same, but not their counts; and those are of all its draws."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
     fixed, counts, divided = FixedAttack(PureDP(1), [PAIR], TRIALS, 1e-6, 0), set(), set()
     for seed in range(4):
@@ -165,7 +166,7 @@ def test_no_pair_draws_first_after_a_second_look_at_another(
 ) -> None:
     """Exact: second looks begin after the first draws on all pairs, so a function with memory
     cannot let what one look showed decide how alpha is divided."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     learning, choosing = study_sizes(TRIALS, law_known=False)
     rng, pairs, drawn = np.random.default_rng(0), [PAIR, replaced("two", [0.0, 5.0], 1.0)], []
 
@@ -183,7 +184,7 @@ def test_no_pair_draws_first_after_a_second_look_at_another(
 
 def test_guesses_at_single_calls_have_no_earlier_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact: a second look at them takes draws that certify nothing."""
-    monkeypatch.setattr(attack, "_ENOUGH", TRIALS)
+    monkeypatch.setattr(scouting, "_ENOUGH", TRIALS)
     rng = np.random.default_rng(0)
 
     def function(data: Any) -> Any:
