@@ -24,6 +24,7 @@ MAIN = 0.9
 SEVERAL = 0.8, 0.2
 """Shares of a direction's alpha, where it is in doubt which event tells most."""
 _EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
+_UNSETTLED = 0.9, 0.1  # likewise, if a look that no suspicion began leaves it in doubt
 _LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only certifies: where its
 # event is not fitted, and where it is, so that more draws may teach a much better one
 _ASIDE = 0.01  # share of it for an event that only its counts speak for
@@ -63,7 +64,7 @@ class Before:
         uncertain, events = doubtful(options), events_of(options)
         suspects = [one.suspect if uncertain else None for one in options]
         hopes = [_hope(one.promise, suspect) for one, suspect in zip(events, suspects, strict=True)]
-        shares = SEVERAL if suspicious else (1 - _ASIDE, _ASIDE) if uncertain else (1.0,)
+        shares = SEVERAL if suspicious else _UNSETTLED if uncertain else (1.0,)
         part = draws / (draws + left)
         weights = [part * _LIGHTER[one.candidate.fitted] * _tells(one) for one in events]
         divided = (hopes[0], hopes[1]), shares
@@ -83,9 +84,9 @@ class Before:
 class Study:
     """Events that the first draws on a pair led to.
 
-    laws: of both sides. witnesses: an event for either direction. besides: after a second look,
-    the events that promised most after it. suspects: the events of the largest signed roots,
-    where nothing promises a refutation.
+    laws: of both sides. witnesses: an event for either direction. besides: after a second look
+    for what may refute, others; the last one is of the largest bound. suspects: the events of the
+    largest signed roots, where nothing promises a refutation.
     along: further events on the curve. draws: how many of either side are left to certify
     with, on average.
     watch: evidence of noise that outputs share, so far none.
@@ -151,9 +152,9 @@ class Study:
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
         if self.before is not None:  # then these shares were fixed before the events were chosen
             if suspect is not None and not any(suspect.is_same_as(one) for one in several):
-                if suspect.promise < SUSPICIOUS:
+                if suspect.promise < SUSPICIOUS or len(self.before.shares) == 1:
                     several.append(suspect)
-                else:  # in place of what else may refute: the last one shows the largest bound
+                else:  # in place of what else may refute
                     several = [suspect, several[-1]]
             fixed = zip(several, self.before.shares, strict=False)
             return [Shot(side, w, alpha * part, self.before.seen(side)) for w, part in fixed]
@@ -161,12 +162,12 @@ class Study:
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
             if suspect.promise >= SUSPICIOUS:
                 shares = SEVERAL if suspect.promise >= _PLAIN else _EITHER
-                several = [suspect, several[0]]
+                several = [suspect, several[-1]]
             else:
                 aside = [Shot(side, suspect, alpha * _ASIDE)]
                 alpha *= 1 - _ASIDE
         each = alpha / sum(shares)
-        shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=True)]
+        shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=False)]
         return shots + aside
 
 

@@ -43,6 +43,15 @@ def test_a_common_event_comes_before_rare_ones_that_differ_by_chance() -> None:
     assert max(promised[:2]) < promised[2] - 0.001
 
 
+def test_of_events_that_promise_nothing_the_one_that_is_expected_to_show_more_comes_first() -> None:
+    """Rank 58.4% against 56.9%, which is expected to show .006, and 6.3% against 5.5%, .029.
+    Before, they were as good as each other, and the commoner came first."""
+    task = Task([(0.1, 0.0)], 0.045, 77_000)
+    (promised,) = above_claimed(np.array([9733, 1046]), 16_666, np.array([9476, 923]), 16_666, task)
+    assert promised[1] > promised[0] > -0.1
+    assert promised[1] < -0.0995  # neither promises a bound
+
+
 def _shares(*numbers: int, size: int = 40_000) -> Draws:
     """Draws of numbers that are 1 so many times, in a column each, and else 0."""
     return encode(np.stack([np.arange(size) < n for n in numbers], axis=1).astype(np.float64))
@@ -60,8 +69,34 @@ def test_a_look_for_what_may_refute_keeps_the_largest_bound() -> None:
     assert [str(one) for one in options.witnesses] == ["number 0 >= 1", "number 2 >= 1"]
 
 
-@pytest.mark.parametrize(("root", "first"), [(3.0, "suspect"), (2.0, "refuting")])
-def test_a_suspicious_event_takes_the_place_of_what_may_refute(root: float, first: str) -> None:
+def test_an_event_that_may_refute_and_shows_the_largest_bound_comes_first_and_last() -> None:
+    """21,400 against 19,300 of 40,000 may refute most, and shows most; 2300 against 2050 may refute
+    as well, and is not the last one, whose place a suspicious event leaves."""
+    pool = [Candidate(f"number {j}", number(j), True, fitted=False) for j in range(2)]
+    sides = [_shares(21_400, 2300)], [_shares(19_300, 2050)]
+    task = Task([(0.1, 0.0)], 0.045, 77_000, refute=True)
+    options, _ = ranked(*sides, pool, task, None, 2)
+    assert [one.candidate.description for one in options.witnesses] == [
+        "number 0", "number 1", "number 0",
+    ]  # fmt: skip
+    options, _ = ranked(*sides, pool[:1], task, None, 2)
+    assert [one.candidate.description for one in options.witnesses] == ["number 0"]
+
+
+@pytest.mark.parametrize(
+    ("root", "shares", "names", "parts"),
+    [
+        (3.0, SEVERAL, ["suspect", "bound"], [0.8, 0.2]),
+        (2.0, SEVERAL, ["refuting", "bound"], [0.8, 0.2]),
+        (3.0, (1.0,), ["refuting"], [1.0]),  # a refutation was promised before the look
+        (3.0, None, ["suspect", "bound"], [0.5, 0.5]),  # single calls: no draw of a look certifies
+        (3.5, None, ["suspect", "bound"], [0.8, 0.2]),
+        (2.0, None, ["refuting", "bound", "suspect"], [0.792, 0.198, 0.01]),
+    ],
+)
+def test_a_suspicious_event_takes_the_place_of_what_may_refute(
+    root: float, shares: tuple[float, ...] | None, names: list[str], parts: list[float]
+) -> None:
     """Certify the event of the largest bound beside it, with the rest of alpha."""
     aim = Aim((0.1, 0.0), 32.0)
     suspect, refuting, bound = (
@@ -69,14 +104,15 @@ def test_a_suspicious_event_takes_the_place_of_what_may_refute(root: float, firs
         for at, name in enumerate(("suspect", "refuting", "bound"))
     )
     pair, nothing = (refuting, refuting), cast(Any, None)
-    before = Before(((0, 0, 0), (0, 0, 0)), SEVERAL, pair, 100, (0.0, 0.0), nothing)
+    weights = (0.0, 0.0)
+    before = shares and Before(((0, 0, 0), (0, 0, 0)), shares, pair, 100, weights, nothing)
     study = Study(
         0, nothing, pair, ((bound,), (bound,)), ((), ()), 1000, nothing,
-        suspects=(suspect, None), before=before,
+        suspects=(suspect, None), before=before or None,
     )  # fmt: skip
     shots = study.shots(0, 0.05)
-    assert [str(shot.witness) for shot in shots] == [first, "bound"]
-    assert [shot.alpha for shot in shots] == pytest.approx([0.04, 0.01])
+    assert [str(shot.witness) for shot in shots] == names
+    assert [shot.alpha / 0.05 for shot in shots] == pytest.approx(parts)
 
 
 def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:

@@ -80,7 +80,8 @@ def ranked(
     contenders: int = CONTENDERS,
 ) -> tuple[Options, Options]:
     """Return the ``most`` promising events for either direction, and the most suspicious one. Of
-    a task that is to refute, the second event is the one of the largest bound.
+    a task that is to refute, the last event is the one of the largest bound; before it comes what
+    may refute most, or, where that is the same event, the ``most`` that may.
 
     ``left`` and ``right`` are batches of draws that no candidate has learned from; those that did
     not learn are judged on ``learned_on`` as well. A candidate with ``both_signs=False`` rises
@@ -88,12 +89,20 @@ def ranked(
     thresholds that they would be certified at.
     """
     candidates = list(candidates)
-    plainly = replace(task, refute=False)
-    largest = ranked(left, right, candidates, plainly, learned_on) if task.refute else None
     scores = Scores(
         [[Scored.of(draws) for draws in batches] for batches in (left, right)],
         [[], []] if learned_on is None else [[Scored.of(draws)] for draws in learned_on],
     )
+    ours, theirs = _ranked(scores, candidates, task, most, contenders)
+    if not task.refute:
+        return ours, theirs
+    plain = _ranked(scores, candidates, replace(task, refute=False), 1, CONTENDERS)
+    return _with_bound(ours, plain[0].witnesses[0]), _with_bound(theirs, plain[1].witnesses[0])
+
+
+def _ranked(
+    scores: Scores, candidates: Sequence[Candidate], task: Task, most: int, contenders: int
+) -> tuple[Options, Options]:
     events, suspects = judged(scores, candidates, task)
     task = replace(task, divides=task.divides and _gains_by_division(events, scores, task))
 
@@ -106,18 +115,22 @@ def ranked(
             likely = _LIKELY if best[0].promise > most_promising - CLOSE else 0
             likeliest = _likeliest(events[side], scores, likely)
             best = [_compared(best[0], events[side], likeliest, side, scores, task, contenders)]
-        witnesses = [_finished(one, side, scores, task) for one in best]
-        if largest is not None:  # what may refute comes first, and then the largest bound
-            bound = largest[side].witnesses[0]
-            if not bound.is_same_as(witnesses[0]):
-                witnesses[1:] = [bound]
+        witnesses = tuple(_finished(one, side, scores, task) for one in best)
         suspect = suspects[side]
         if suspect is not None:
             suspect = _with(suspect, at_its_value, side, scores, task)
             suspect = _with(suspect, with_share, side, scores, task)
-        return Options(tuple(witnesses), suspect)
+        return Options(witnesses, suspect)
 
     return options(0), options(1)
+
+
+def _with_bound(options: Options, bound: Witness) -> Options:
+    """Return the options with the event of the largest bound as the last one."""
+    first, *others = options.witnesses
+    if not bound.is_same_as(first):
+        return replace(options, witnesses=(first, bound))
+    return replace(options, witnesses=(first, *others, bound)) if others else options
 
 
 def _gains_by_division(

@@ -83,7 +83,7 @@ def above_claimed(
             + float(scipy.special.ndtri(task.alpha)) * np.sqrt(draws / task.draws) * spread
         )
         hardly = _A_STANDARD_ERROR * (odds / spread - cautious) + _HOPED * np.maximum(expected, 0.0)
-        hardly = np.minimum(hardly, 0.0)
+        hardly = np.minimum(hardly, _A_STANDARD_ERROR * np.maximum(expected, 0.0))  # few ties
         above = np.where(odds > error, odds - error, hardly) - epsilon
         if task.refute:
             # Bounds of rare events are noisy, so the largest prefers them, or shuns them
