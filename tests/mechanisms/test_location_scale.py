@@ -33,6 +33,7 @@ from dpverify.grid.transcripts import transcript
 from dpverify.plans.plan import stages_of
 from dpverify.suite.refinement import compare_facts
 from spec import location_scale as spec
+from tests.mechanisms.spies import SEEN, spying
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -269,44 +270,12 @@ def test_a_family_of_one_s_own_and_no_code_of_it_on_data() -> None:
     assert abs(estimate.value[1] - 5) < 5 * 0.06
 
 
-class _Spy:
-    """A number that looks at what it is compared with."""
-
-    seen: list[object] = []  # noqa: RUF012
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def __float__(self) -> float:
-        return self.value
-
-    def _look(self, other: object) -> bool:
-        self.seen.append(other)
-        return self.value < float(other)  # type: ignore[arg-type]
-
-    __lt__ = __le__ = __gt__ = __ge__ = _look
-
-
-class _SpyArray(np.ndarray[Any, np.dtype[np.float64]]):
-    """An array that does."""
-
-    def __array_ufunc__(self, *given: Any, **options: Any) -> Any:
-        _Spy.seen.extend(given)
-        return NotImplemented
-
-    def __array_function__(self, *given: Any) -> Any:
-        _Spy.seen.extend(given)
-        return NotImplemented
-
-
 @dataclass(frozen=True)
 class _Spying(NormalFamily):
     as_array: bool = False
 
     def record(self, t: Any) -> Any:
-        if self.as_array:
-            return np.array(t, np.float64).view(_SpyArray)
-        return np.array([_Spy(float(one)) for one in t], object)
+        return spying(t, self.as_array)
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -318,10 +287,10 @@ def test_a_family_s_own_numbers_never_meet_the_data(
     is compared with them.
     """
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
-    _Spy.seen.clear()
-    spying = made(family=_Spying(as_array), adjacency=REPLACE, outside=outside)
-    estimate = spying.release(data, SeededBits(4))
-    assert not [one for one in _Spy.seen if np.size(one) == 2000]  # type: ignore[arg-type]
+    SEEN.clear()
+    spied = made(family=_Spying(as_array), adjacency=REPLACE, outside=outside)
+    estimate = spied.release(data, SeededBits(4))
+    assert not [one for one in SEEN if np.size(one) == 2000]  # type: ignore[arg-type]
     plain = made(adjacency=REPLACE, outside=outside).release(data, SeededBits(4))
     assert isinstance(estimate, LocationScaleEstimate)
     assert isinstance(plain, LocationScaleEstimate)

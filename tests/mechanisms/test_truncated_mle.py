@@ -35,6 +35,7 @@ from dpverify.grid.transcripts import transcript
 from dpverify.suite.refinement import compare_facts
 from spec import truncated_mle as spec
 from tests.families.test_families import Beta
+from tests.mechanisms.spies import SEEN, spying
 from tests.randomness.helpers import NoBits
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
@@ -321,44 +322,12 @@ def test_order_of_rows_does_not_matter() -> None:
     assert first == other
 
 
-class _Spy:
-    """A number that looks at what it is compared with."""
-
-    seen: list[object] = []  # noqa: RUF012
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def __float__(self) -> float:
-        return self.value
-
-    def _look(self, other: object) -> bool:
-        self.seen.append(other)
-        return self.value < float(other)  # type: ignore[arg-type]
-
-    __lt__ = __le__ = __gt__ = __ge__ = _look
-
-
-class _SpyArray(np.ndarray[Any, np.dtype[np.float64]]):
-    """An array that does."""
-
-    def __array_ufunc__(self, *given: Any, **options: Any) -> Any:
-        _Spy.seen.extend(given)
-        return NotImplemented
-
-    def __array_function__(self, *given: Any) -> Any:
-        _Spy.seen.extend(given)
-        return NotImplemented
-
-
 @dataclass(frozen=True)
 class _Spying(Normal):
     as_array: bool = False
 
     def record(self, t: Any) -> Any:
-        if self.as_array:
-            return np.array(t, np.float64).view(_SpyArray)
-        return np.array([_Spy(float(one)) for one in t], object)
+        return spying(t, self.as_array)
 
 
 @pytest.mark.parametrize("as_array", [False, True])
@@ -367,9 +336,9 @@ def test_a_family_s_own_numbers_never_meet_the_data(as_array: bool) -> None:
     is compared with them."""
     data = np.random.default_rng(3).normal(0.5, 1.0, 2000)
     parameters: dict[str, Any] = {"lowest": -10.0, "highest": 10.0, "adjacency": REPLACE}
-    _Spy.seen.clear()
+    SEEN.clear()
     release = made(family=_Spying(1.0, as_array), **parameters).release(data, SeededBits(4))
-    assert not _Spy.seen
+    assert not SEEN
     plain = made(family=Normal(1.0), **parameters).release(data, SeededBits(4))
     assert isinstance(release, FamilyEstimate)
     assert isinstance(plain, FamilyEstimate)
