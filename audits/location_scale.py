@@ -23,23 +23,18 @@ from dpverify.families import (
     WeibullFamily,
 )
 from dpverify.families.fitting import Near, fitted
-from dpverify.grid import Count, OneUnit, Released, Transcripts, View
-from dpverify.grid.linear import Integers
+from dpverify.grid import OneUnit
 from dpverify.grid.step_moments import StepMoments
-from dpverify.grid.transcripts import NOTHING
-from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of
-from dpverify.plans.walking import rescaled_stage, with_stages
+from dpverify.plans import Stage
+from dpverify.plans.walking import rescaled_stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+from ._stepped_faults import about_mean, changed, exact_number, own_edges, unpaid_steps
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[LocationScale], Fault]
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-def _changed(mechanism: LocationScale, change: Callable[[Stage], Stage], *names: str) -> Plan:
-    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
 
 
 def _asked(stage: Stage) -> StepMoments:
@@ -62,9 +57,7 @@ def _one_moment(mechanism: LocationScale) -> Fault:
         share = alone.moved(mechanism.adjacency) / asked.moved(mechanism.adjacency)
         return rescaled_stage(stage, Fraction(math.sqrt(share)))
 
-    return plan_fault(
-        "pays for the first moment", mechanism, _changed(mechanism, change, "moments")
-    )
+    return plan_fault("pays for the first moment", mechanism, changed(mechanism, change, "moments"))
 
 
 def _free_number(mechanism: LocationScale) -> Fault:
@@ -75,56 +68,11 @@ def _free_number(mechanism: LocationScale) -> Fault:
         return _asking(stage, dataclasses.replace(asked, weight=2 * asked.weight))
 
     return plan_fault(
-        "does not pay for the number", mechanism, _changed(mechanism, change, "moments")
+        "does not pay for the number", mechanism, changed(mechanism, change, "moments")
     )
 
 
-def _unpaid_steps(mechanism: LocationScale) -> Fault:
-    """Give every step of a search the noise that would suffice for a single step."""
-    every = [stage.name for stage in stages_of(mechanism.fixed_plan)]
-    names = [name for name in every if name.startswith(("side", "spread"))]
-    steps = {kind: sum(s.startswith(kind) for s in names) for kind in ("side", "spread")}
-
-    def change(stage: Stage) -> Stage:
-        return rescaled_stage(stage, Fraction(1 / math.sqrt(steps[stage.name.split()[0]])))
-
-    return plan_fault("pays for one step alone", mechanism, _changed(mechanism, change, *names))
-
-
-def _exact_number(mechanism: LocationScale) -> Fault:
-    """Choose the interval's length by the exact number of records."""
-    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
-    return plan_fault("takes the exact number", mechanism, plan)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _OwnEdges(StepMoments):
-    """Edges about the records' own mean, as far as twice their deviation: planted."""
-
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Evaluate the moments at edges from the data, and ignore what was released."""
-        values = np.clip(view.records[:, 0], -1e100, 1e100)
-        middle, far = (values.mean(), 2 * values.std() + 1) if len(values) else (0.0, 1.0)
-        count = self.cells + 2 * (self.outside == "mask")
-        row = middle + far * (2 * (np.arange(1, count + 1) - 0.5) / self.cells - 1)
-        edges: Released[Any] = Released(
-            (), lambda batch: (row[np.newaxis], np.zeros(len(batch), np.intp))
-        )
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(StepMoments)}
-        return StepMoments(**fields | {"edges": edges}).evaluate(view, before)
-
-
-def _own_edges(mechanism: LocationScale) -> Fault:
-    """Choose the interval from the data, so that one far record moves all others."""
-
-    def change(stage: Stage) -> Stage:
-        asked = _asked(stage)
-        fields = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked)}
-        return _asking(stage, _OwnEdges(**fields))
-
-    plan = _changed(mechanism, change, "moments")
-    return plan_fault("takes the interval from the data", mechanism, plan)
-
+_own_edges = own_edges("moments", about_mean)
 
 # --- pairs --------------------------------------------------------------------------------------
 
@@ -202,9 +150,9 @@ def _attacked(
 _INSIDE: Any = {"outside": "mask", "kept": (_LOW, _HIGH)}
 
 CONFIGURATIONS = (
-    _attacked("center", REPLACE, _replaced()[:1], "side 1", _unpaid_steps),
-    _attacked("unit", REPLACE, _replaced()[1:3], "spread 1", _unpaid_steps),
-    _attacked("clip", ADD, _added(), "moments", _one_moment, _own_edges, _exact_number),
+    _attacked("center", REPLACE, _replaced()[:1], "side 1", unpaid_steps),
+    _attacked("unit", REPLACE, _replaced()[1:3], "spread 1", unpaid_steps),
+    _attacked("clip", ADD, _added(), "moments", _one_moment, _own_edges, exact_number),
     _attacked("ends", REPLACE, (*_replaced()[1:2], *_replaced()[3:]), "moments", _one_moment),
     _attacked("masked", REPLACE, _kept(), "moments", _one_moment, _free_number, **_INSIDE),
     _attacked(

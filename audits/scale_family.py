@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -16,14 +15,11 @@ from dpverify.audit.faults import plan_fault
 from dpverify.estimation.scale_families import Limited
 from dpverify.estimation.stepped import STATISTICS
 from dpverify.estimation.whitening import octave_of
-from dpverify.grid import Count, OneUnit, Released, Transcripts, View
-from dpverify.grid.linear import Integers
-from dpverify.grid.steps import StepSums
-from dpverify.grid.transcripts import NOTHING
-from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of
-from dpverify.plans.walking import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage
+from dpverify.privacy.numbers import Floats
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
+
+from ._stepped_faults import changed, exact_number, own_edges, unpaid_steps
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[ScaleFamily], Fault]
@@ -31,63 +27,20 @@ Planted = Callable[[ScaleFamily], Fault]
 # --- planted faults -----------------------------------------------------------------------------
 
 
-def _changed(mechanism: ScaleFamily, change: Callable[[Stage], Stage], *names: str) -> Plan:
-    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
-
-
-def _unpaid_steps(mechanism: ScaleFamily) -> Fault:
-    """Give every step of the search the noise that would suffice for a single step."""
-    names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("scale")]
-    root = Fraction(1 / math.sqrt(len(names)))
-    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
-    return plan_fault("pays for one step alone", mechanism, plan)
-
-
 def _free_number(mechanism: ScaleFamily) -> Fault:
     """Add noise for the statistics alone to a release whose number weighs three quarters as much
     again."""
     share = Fraction(7, 10) if mechanism.adjacency is ADD else Fraction(1, 2)
-    plan = _changed(mechanism, lambda s: rescaled_stage(s, share), STATISTICS)
+    plan = changed(mechanism, lambda s: rescaled_stage(s, share), STATISTICS)
     return plan_fault("does not pay for the number", mechanism, plan)
 
 
-def _exact_number(mechanism: ScaleFamily) -> Fault:
-    """Choose the interval's length by the exact number of records."""
-    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
-    return plan_fault("takes the exact number", mechanism, plan)
+def _up_to_twice_the_mean(values: Floats) -> tuple[float, float]:
+    near = np.clip(values, 0, 1e300)
+    return 0.0, 2 * float(near.mean()) if len(near) else 1.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _OwnEdges(StepSums):
-    """Edges up to twice the records' mean: planted."""
-
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Evaluate the sums at edges from the data, and ignore what was released."""
-        values = np.clip(view.records[:, 0], 0, 1e300)
-        top = 2 * float(values.mean()) if len(values) else 1.0
-        count = self.cells + 2 * (self.outside == "mask")
-        row = (np.arange(1, count + 1) - 0.5) * (top / self.cells)
-        edges: Released[Any] = Released(
-            (), lambda batch: (row[np.newaxis], np.zeros(len(batch), np.intp))
-        )
-        right = StepSums(cells=self.cells, edges=edges, outside=self.outside, weight=self.weight)
-        return right.evaluate(view, before)
-
-
-def _own_edges(mechanism: ScaleFamily) -> Fault:
-    """Choose the interval from the data, so that one far record moves all others."""
-
-    def change(stage: Stage) -> Stage:
-        assert isinstance(stage.query, OneUnit)
-        asked = stage.query.query
-        assert isinstance(asked, StepSums)
-        fields = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked)}
-        wrong = dataclasses.replace(stage.query, query=_OwnEdges(**fields))
-        return dataclasses.replace(stage, query=wrong)
-
-    plan = _changed(mechanism, change, STATISTICS)
-    return plan_fault("takes the interval from the data", mechanism, plan)
-
+_own_edges = own_edges(STATISTICS, _up_to_twice_the_mean)
 
 # --- pairs --------------------------------------------------------------------------------------
 
@@ -164,9 +117,9 @@ CONFIGURATIONS = (
         ADD,
         (*_added()[:2], added("a record in front", _UNEVEN, 1.3, at=0)),
         ("scale 1", "count"),
-        (_unpaid_steps,),
+        (unpaid_steps,),
     ),
-    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, _exact_number, _own_edges)),
+    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, exact_number, _own_edges)),
     _attacked(
         "mask", REPLACE, _replaced(), (STATISTICS,), (_free_number, _own_edges), outside="mask"
     ),

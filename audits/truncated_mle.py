@@ -18,16 +18,12 @@ from dpverify.audit.faults import plan_fault
 from dpverify.estimation.stepped import STATISTICS
 from dpverify.estimation.whitening import octave_of
 from dpverify.families import ContinuousBernoulli, LogNormal, Normal, Pareto, Poisson, Weibull
-from dpverify.grid import Count, OneUnit, Released, Transcripts, View, ingest
-from dpverify.grid.linear import Integers
-from dpverify.grid.steps import StepSums
-from dpverify.grid.transcripts import NOTHING
+from dpverify.grid import View, ingest
 from dpverify.mechanisms import truncated_mle
-from dpverify.plans import Blocks, Law, NoNoise, Part, Plan, Stage
+from dpverify.plans import Blocks, Law, Part, Stage
 from dpverify.plans.faulty import FaultyLaw
 from dpverify.plans.place import Place
-from dpverify.plans.plan import stages_of
-from dpverify.plans.walking import rescaled_stage, with_stages
+from dpverify.plans.walking import rescaled_stage
 from dpverify.randomness import Bits
 from dpverify.rates import (
     Curve,
@@ -39,23 +35,13 @@ from dpverify.rates import (
     RateClaim,
 )
 
+from ._stepped_faults import about_mean, changed, exact_number, own_edges, unpaid_steps
+
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 Planted = Callable[[TruncatedMle], Fault]
 _BY_GRADIENTS: dict[str, Any] = {"method": "gradient", "outside": "mask"}
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-def _changed(mechanism: TruncatedMle, change: Callable[[Stage], Stage], *names: str) -> Plan:
-    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
-
-
-def _unpaid_steps(mechanism: TruncatedMle) -> Fault:
-    """Give every step of the search the noise that would suffice for a single step."""
-    names = [s.name for s in stages_of(mechanism.fixed_plan) if s.name.startswith("parameter")]
-    root = Fraction(1 / math.sqrt(len(names)))
-    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
-    return plan_fault("pays for one step alone", mechanism, plan)
 
 
 def _free_number(mechanism: TruncatedMle) -> Fault:
@@ -66,55 +52,18 @@ def _free_number(mechanism: TruncatedMle) -> Fault:
         heavy = dataclasses.replace(query.query, weight=4 * query.query.cells)
         return dataclasses.replace(stage, query=dataclasses.replace(query, query=heavy))
 
-    plan = _changed(mechanism, change, STATISTICS)
+    plan = changed(mechanism, change, STATISTICS)
     return plan_fault("does not pay for the number", mechanism, plan)
 
 
-def _exact_number(mechanism: TruncatedMle) -> Fault:
-    """Choose the interval's length by the exact number of records."""
-    plan = (Stage("exact", Count(), NoNoise()), *mechanism.fixed_plan)
-    return plan_fault("takes the exact number", mechanism, plan)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _OwnEdges(StepSums):
-    """Edges about the records' own mean, as far as twice their deviation: planted."""
-
-    def evaluate(self, view: View, before: Transcripts = NOTHING) -> Integers:
-        """Evaluate the sums at edges from the data, and ignore what was released."""
-        values = np.clip(view.records[:, 0], -1e100, 1e100)
-        middle, far = (values.mean(), 2 * values.std() + 1) if len(values) else (0.0, 1.0)
-        count = self.cells + 2 * (self.outside == "mask")
-        row = middle + far * (2 * (np.arange(1, count + 1) - 0.5) / self.cells - 1)
-        edges: Released[Any] = Released(
-            (), lambda batch: (row[np.newaxis], np.zeros(len(batch), np.intp))
-        )
-        right = StepSums(cells=self.cells, edges=edges, outside=self.outside, weight=self.weight)
-        return right.evaluate(view, before)
-
-
-def _own_edges(mechanism: TruncatedMle) -> Fault:
-    """Choose the interval from the data, so that one far record moves all others."""
-
-    def change(stage: Stage) -> Stage:
-        query = stage.query
-        assert isinstance(query, OneUnit)
-        asked = query.query
-        assert isinstance(asked, StepSums)
-        fields = {f.name: getattr(asked, f.name) for f in dataclasses.fields(asked)}
-        return dataclasses.replace(
-            stage, query=dataclasses.replace(query, query=_OwnEdges(**fields))
-        )
-
-    plan = _changed(mechanism, change, STATISTICS)
-    return plan_fault("takes the interval from the data", mechanism, plan)
+_own_edges = own_edges(STATISTICS, about_mean)
 
 
 def _unpaid_gradients(mechanism: TruncatedMle) -> Fault:
     """Give every gradient the noise that would suffice for a single gradient."""
     names = [name for run in mechanism.descent().stages() for name in run]
     root = Fraction(1 / math.sqrt(mechanism.steps))
-    plan = _changed(mechanism, lambda s: rescaled_stage(s, root), *names)
+    plan = changed(mechanism, lambda s: rescaled_stage(s, root), *names)
     return plan_fault("pays for one gradient alone", mechanism, plan)
 
 
@@ -260,9 +209,9 @@ CONFIGURATIONS = (
         ADD,
         (*_added()[:2], _added()[-1]),
         ("parameter 1", "count"),
-        (_unpaid_steps,),
+        (unpaid_steps,),
     ),
-    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, _exact_number, _own_edges)),
+    _attacked("clip", ADD, _added(), (STATISTICS,), (_free_number, exact_number, _own_edges)),
     _attacked(
         "mask", REPLACE, _replaced(), (STATISTICS,), (_free_number, _own_edges), outside="mask"
     ),

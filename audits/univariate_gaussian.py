@@ -18,22 +18,18 @@ from dpverify.grid import Count, OneUnit, Records, Released, View
 from dpverify.grid.clipped_scalars import LEVELS, ClippedMoments
 from dpverify.grid.linear import Integers
 from dpverify.mechanisms.univariate_gaussian import LAST
-from dpverify.plans import NoNoise, Plan, Stage
-from dpverify.plans.plan import stages_of
-from dpverify.plans.walking import rescaled_stage, with_stages
+from dpverify.plans import NoNoise, Stage
+from dpverify.plans.walking import rescaled_stage
 from dpverify.rates import Curve, Empirical, Exponent, Instance, RateClaim
 
 from ._faulty_vectors import Faulty
+from ._stepped_faults import changed, unpaid_steps
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE
 
 Planted = Callable[[UnivariateGaussian], Fault]
 
 # --- planted faults -----------------------------------------------------------------------------
-
-
-def _changed(mechanism: UnivariateGaussian, change: Callable[[Stage], Stage], *names: str) -> Plan:
-    return with_stages(mechanism.fixed_plan, lambda s: change(s) if s.name in names else s)
 
 
 def _asked(stage: Stage) -> ClippedMoments:
@@ -52,24 +48,12 @@ def _as_if(
         share = moved(asked) / asked.moved(mechanism.adjacency)
         return rescaled_stage(stage, Fraction(math.sqrt(share)))
 
-    return plan_fault(name, mechanism, _changed(mechanism, change, "moments"))
+    return plan_fault(name, mechanism, changed(mechanism, change, "moments"))
 
 
 def _one_moment(mechanism: UnivariateGaussian) -> Fault:
     """Add noise for the first moment alone."""
     return _as_if(mechanism, "pays for the first moment", lambda q: (q.linear * q.turn) ** 2)
-
-
-def _unpaid_steps(mechanism: UnivariateGaussian) -> Fault:
-    """Give every step of a search the noise that would suffice for a single step."""
-    every = [stage.name for stage in stages_of(mechanism.fixed_plan)]
-    names = [name for name in every if name.startswith(("side", "spread"))]
-    steps = {kind: sum(s.startswith(kind) for s in names) for kind in ("side", "spread")}
-
-    def change(stage: Stage) -> Stage:
-        return rescaled_stage(stage, Fraction(1 / math.sqrt(steps[stage.name.split()[0]])))
-
-    return plan_fault("pays for one step alone", mechanism, _changed(mechanism, change, *names))
 
 
 def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
@@ -92,7 +76,7 @@ def _exact_frame(mechanism: UnivariateGaussian) -> Fault:
         wrong = dataclasses.replace(stage.query, query=Faulty(asked, value))
         return dataclasses.replace(stage, query=wrong)
 
-    plan = _changed(mechanism, change, "moments")
+    plan = changed(mechanism, change, "moments")
     return plan_fault("takes center and unit from the data", mechanism, plan)
 
 
@@ -167,8 +151,8 @@ def _attacked(
 
 
 CONFIGURATIONS = (
-    _attacked("center", REPLACE, _replaced()[:2], "side 1", _unpaid_steps),
-    _attacked("unit", REPLACE, _replaced()[:2], "spread 1", _unpaid_steps),
+    _attacked("center", REPLACE, _replaced()[:2], "side 1", unpaid_steps),
+    _attacked("unit", REPLACE, _replaced()[:2], "spread 1", unpaid_steps),
     _attacked("warm", ADD, _added()[:1], "warm moments"),
     _attacked("moments", ADD, _added(), "moments", _one_moment, _exact_frame, _exact_number),
     _attacked("ends", REPLACE, _replaced(), "moments", _one_moment, _exact_frame),
