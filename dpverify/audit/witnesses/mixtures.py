@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.directions import Scaling
 from dpverify.audit.witnesses.features import by_rows
 from dpverify.audit.witnesses.noise_laws import Gaussian, NoiseLaw, shaped
+from dpverify.audit.witnesses.running_sums import RunningSums
 from dpverify.privacy.numbers import Floats
 
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
@@ -45,12 +46,14 @@ class _Noise:
     variance 1.
     moves: how much larger the mean of that is on the side with the record.
     law: that of what is new.
+    sums: what is not new either, since it follows of the running sums of parts, if that is plain.
     """
 
     center: Floats
     whitening: Floats
     moves: Floats
     law: NoiseLaw = field(default_factory=Gaussian)
+    sums: RunningSums | None = None
 
     @classmethod
     def of(cls, moved: Floats, still: Floats) -> _Noise:
@@ -72,10 +75,23 @@ class _Noise:
         law = shaped(self.new(still, 1)[:, :, 0])
         return [] if law is None else [replace(self, law=law)]
 
+    def bent(self, moved: Floats, still: Floats, length: int) -> list[_Noise]:
+        """Return the same without what follows of the running sums of parts of this length, if
+        rows without the record show that plainly.
+        """
+        parts = still.reshape(len(still), -1, length)
+        sums = RunningSums.of(parts, self.new(still, length))
+        if sums is None:
+            return []
+        made = replace(self, sums=sums)
+        means = [made.new(rows, length).mean(axis=0).ravel() for rows in (moved, still)]
+        return [replace(made, moves=means[0] - means[1])]
+
     def new(self, rows: Floats, length: int) -> Floats:
         """Return what is new in every number, shape (size, parts, length)."""
         new = (rows - self.center) @ self.whitening.T
-        return np.asarray(new.reshape(len(rows), len(self.moves) // length, length))
+        new = new.reshape(len(rows), len(self.moves) // length, length)
+        return new if self.sums is None else new - self.sums.follow(rows.reshape(new.shape))
 
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
@@ -223,7 +239,9 @@ class Mixture:
 
     def __str__(self) -> str:
         shares = " or ".join(sorted({f"{share:.2g}" for share in self.way.shares}))
-        return f"log-ratio of moves with probability {shares} in parts of {self.way.length} numbers"
+        follow = "" if self.way.noise.sums is None else " that follow their running sums"
+        parts = f"parts of {self.way.length} numbers{follow}"
+        return f"log-ratio of moves with probability {shares} in {parts}"
 
     def score(self, draws: Draws) -> Floats:
         """Return the log-ratio of every draw."""
@@ -235,11 +253,14 @@ class Mixture:
         they are.
         """
         sides = self.scaling.apply(own), self.scaling.apply(other)
-        noise = _Noise.of(*sides[:: self.way.sign])
-        if self.way.alike:
-            noise = noise.alike(self.way.length)
-        if self.way.is_shaped:
-            noise = next(iter(noise.shaped(sides[:: self.way.sign][1])), noise)
+        way, ordered = self.way, sides[:: self.way.sign]
+        noise = _Noise.of(*ordered)
+        if way.noise.sums is not None:
+            noise = next(iter(noise.bent(ordered[0], ordered[1], way.length)), noise)
+        if way.alike:
+            noise = noise.alike(way.length)
+        if way.is_shaped:
+            noise = next(iter(noise.shaped(ordered[1])), noise)
         return Mixture(self.scaling, replace(self.way, noise=noise).fitted(*sides)[1])
 
 
@@ -259,12 +280,14 @@ def mixture(scaling: Scaling, own: Floats, other: Floats) -> Mixture:
 
 
 def _ways(own: Floats, other: Floats) -> Iterator[_Way]:
-    """Yield all signs, laws of noise and lengths, with moves of every part or alike in all."""
+    """Yield all signs, lengths and laws of noise, with moves of every part or alike in all."""
     width = own.shape[1]
     for sign in (1, -1):
         sides = (own, other)[::sign]
         gaussian = _Noise.of(*sides)
-        for noise, length in product((gaussian, *gaussian.shaped(sides[1])), _lengths(width)):
+        plain = gaussian, *gaussian.shaped(sides[1])
+        bent = ((one, k) for k in _lengths(width) for one in gaussian.bent(sides[0], sides[1], k))
+        for noise, length in chain(product(plain, _lengths(width)), bent):
             shares = np.full(width // length, _SHARES[0])
             yield _Way(sign, noise, length, False, shares)
             if length < width:
