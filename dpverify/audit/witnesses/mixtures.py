@@ -21,10 +21,10 @@ import numpy as np
 import scipy
 
 from dpverify.audit.outputs.draws import Draws
+from dpverify.audit.witnesses.bent_predictions import BentPredictions
 from dpverify.audit.witnesses.directions import Scaling
 from dpverify.audit.witnesses.features import by_rows
 from dpverify.audit.witnesses.noise_laws import Gaussian, NoiseLaw, shaped
-from dpverify.audit.witnesses.running_sums import RunningSums
 from dpverify.privacy.numbers import Floats
 
 _SHARES = 0.5, 0.3, 0.2, 0.1, 0.05, 0.02
@@ -46,14 +46,14 @@ class _Noise:
     variance 1.
     moves: how much larger the mean of that is on the side with the record.
     law: that of what is new.
-    sums: what is not new either, since it follows of the running sums of parts, if that is plain.
+    bends: what is not new either, since parts follow those before by it, if that is plain.
     """
 
     center: Floats
     whitening: Floats
     moves: Floats
     law: NoiseLaw = field(default_factory=Gaussian)
-    sums: RunningSums | None = None
+    bends: BentPredictions | None = None
 
     @classmethod
     def of(cls, moved: Floats, still: Floats) -> _Noise:
@@ -76,14 +76,16 @@ class _Noise:
         return [] if law is None else [replace(self, law=law)]
 
     def bent(self, moved: Floats, still: Floats, length: int) -> list[_Noise]:
-        """Return the same without what follows of the running sums of parts of this length, if
+        """Return the same without what parts of this length follow of those before by bends, if
         rows without the record show that plainly.
         """
-        parts = still.reshape(len(still), -1, length)
-        sums = RunningSums.of(parts, self.new(still, length))
-        if sums is None:
+        starts = _starts(len(self.moves), length)
+        blocks = [self.whitening[k : k + length, k : k + length] for k in starts]
+        rows, new = still.reshape(len(still), -1, length), self.new(still, length)
+        bends = BentPredictions.of(rows, new, np.linalg.inv(np.stack(blocks)))
+        if bends is None:
             return []
-        made = replace(self, sums=sums)
+        made = replace(self, bends=bends)
         means = [made.new(rows, length).mean(axis=0).ravel() for rows in (moved, still)]
         return [replace(made, moves=means[0] - means[1])]
 
@@ -91,7 +93,7 @@ class _Noise:
         """Return what is new in every number, shape (size, parts, length)."""
         new = (rows - self.center) @ self.whitening.T
         new = new.reshape(len(rows), len(self.moves) // length, length)
-        return new if self.sums is None else new - self.sums.follow(rows.reshape(new.shape))
+        return new if self.bends is None else self.bends.left(rows.reshape(new.shape), new)
 
     def parts(self, rows: Floats, length: int) -> Floats:
         """Return, for every row, the products with ``moves``, part by part; shape (size, parts)."""
@@ -239,7 +241,7 @@ class Mixture:
 
     def __str__(self) -> str:
         shares = " or ".join(sorted({f"{share:.2g}" for share in self.way.shares}))
-        follow = "" if self.way.noise.sums is None else " that follow their running sums"
+        follow = "" if self.way.noise.bends is None else " that follow those before"
         parts = f"parts of {self.way.length} numbers{follow}"
         return f"log-ratio of moves with probability {shares} in {parts}"
 
@@ -255,7 +257,7 @@ class Mixture:
         sides = self.scaling.apply(own), self.scaling.apply(other)
         way, ordered = self.way, sides[:: self.way.sign]
         noise = _Noise.of(*ordered)
-        if way.noise.sums is not None:
+        if way.noise.bends is not None:
             noise = next(iter(noise.bent(ordered[0], ordered[1], way.length)), noise)
         if way.alike:
             noise = noise.alike(way.length)
