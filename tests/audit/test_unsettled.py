@@ -18,6 +18,8 @@ from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import target_of
 from dpverify.audit.unsettled import draws_to_decide, shown, trials_to_decide, unsettled
 from dpverify.privacy import ApproxDP, PureDP
+from dpverify.suite.audited import audited
+from dpverify.suite.events import Outcome
 
 PAIR = added("one enters", [], 1.0)
 FIVE = ApproxDP(5, "3e-7")
@@ -102,6 +104,9 @@ def test_a_rare_secret_under_a_large_claim_is_shown() -> None:
     assert "unsettled" in result.meaning
     ((_, trials),) = shown(result.unsettled, FIVE, result.trials)
     assert str(result).count(f"trials={trials:_}") == 2
+    judged = audited(result, ("unit", "replay"), Outcome.POWERLESS, "POWERLESS")
+    assert judged.summary.endswith("; UNSETTLED events")
+    assert any(line.startswith("unsettled: pair 'one enters'") for line in judged.details)
     assert result.to_dict()["unsettled"][0]["hits"] == seen.hits
 
 
