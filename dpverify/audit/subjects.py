@@ -50,7 +50,7 @@ def claimed_of(
     adjacency: Any = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
     if not isinstance(adjacency, Neighboring):
         raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
-    if isinstance(subject, Mechanism) and not isinstance(stated, PrivacyClaim):
+    if isinstance(subject, (Mechanism, FirstStage)) and not isinstance(stated, PrivacyClaim):
         _refuse_uncovered(subject, pairs)
     for pair in pairs:
         if pair.adjacency != adjacency:
@@ -68,7 +68,9 @@ def claimed_of(
     return tested, adjacency
 
 
-def _refuse_uncovered(mechanism: Mechanism[Any], pairs: Sequence[NeighboringPair]) -> None:
+def _refuse_uncovered(
+    mechanism: Mechanism[Any] | FirstStage, pairs: Sequence[NeighboringPair]
+) -> None:
     """Raise ValueError for a pair under another adjacency than the mechanism's own, which is
     public: a bare guarantee is read as the mechanism's. A claim that names its adjacency is not.
     """
