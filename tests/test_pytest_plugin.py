@@ -162,7 +162,7 @@ PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         "dpverify.audit.calibration.CalibrationResult.is_consistent", True
     ),
     "an error of an audit that is swallowed": lambda patch: patch.setattr(
-        "dpverify.testing.audit.__code__", (lambda *_, **__: None).__code__
+        "dpverify.testing.audit.__wrapped__.__code__", (lambda *_, **__: None).__code__
     ),
     "a failure that does not say what was seen": lambda patch: patch.setattr(
         "dpverify.testing.Finding", _Unstated

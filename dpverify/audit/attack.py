@@ -24,7 +24,7 @@ from dpverify.audit.kept_noise import doubts, refuse_kept
 from dpverify.audit.scouting import AGAIN, CERTIFYING, Scouting
 from dpverify.audit.studies import MAIN, Shot, Study
 from dpverify.audit.subjects import Target
-from dpverify.audit.witnesses.guesses import Guess
+from dpverify.audit.witnesses.guesses import Guess, said
 
 _WITHOUT_CURVE = 0.9  # share of alpha; the rest is for the trade-off curve, if that is asked for
 
@@ -168,7 +168,7 @@ class FixedAttack(Scouting):
         seen = hits_of(study.laws, witnesses, chunks, study.watch.copied())
         name, certificates = self.pairs[study.index].name, []
         for k, shot in enumerate(shots):
-            where = (name, _direction(shot), str(shot.witness))
+            where = (name, _direction(shot), said(shot.witness))
             aim = study.aim_of(shot)
             shown = where, seen.counted(k, shot.side), aim, shot.alpha, self.guarantee
             if study.guess is None:

@@ -25,7 +25,7 @@ from dpverify.audit.reach import beyond_draws, warned
 from dpverify.audit.result import AuditResult
 from dpverify.audit.scouting import study_sizes
 from dpverify.audit.sequential import SequentialAttack
-from dpverify.audit.staging import STAGES, StagedAttack
+from dpverify.audit.staging import FAULT_TRIALS, STAGES, StagedAttack
 from dpverify.audit.subjects import (
     Target,
     claimed_of,
@@ -38,18 +38,21 @@ from dpverify.audit.subjects import (
 from dpverify.audit.verdicts import Verdict
 from dpverify.plans import Mechanism
 from dpverify.privacy import Derivation, Guarantee, PrivacyClaim
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import whole
 
 DEFAULT_TRIALS = 100_000
 DEFAULT_ALPHA = 1e-6
 FEWEST_TRIALS = 100
-FAULT_TRIALS = 400_000
-"""Largest number of draws per side and pair for each planted fault of a sequential audit."""
 _LEAST_ALPHA = 1e-280
 _TOGETHER = Together()
 _FIRST = 0.9  # share of alpha; the rest is for another attack with as many draws as a fault needed
 
 
+_AN_EXAMPLE = "audit(function, pairs=[added(name, data, record)], claim=PureDP(1))"
+
+
+@fitting("audit", lambda _: _AN_EXAMPLE)
 def audit(
     subject: Mechanism[Any]
     | FriendlyCore
@@ -242,7 +245,7 @@ def _remarks(subject: Any, guarantee: Guarantee, alpha: float) -> tuple[str, ...
     if is_ours(subject) or isinstance(subject, Exhibit):
         remark = beyond_draws(guarantee, alpha)
         return () if remark is None else (remark,)
-    return warned(guarantee, alpha, 3)
+    return warned(guarantee, alpha, 4)  # _remarks, audit, and what checks its arguments
 
 
 def _violated(certificates: Sequence[Certificate]) -> bool:

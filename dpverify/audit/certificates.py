@@ -256,6 +256,13 @@ def guessed_epsilon(right: int, wrong: int, alpha: float) -> float:
     return math.log(share) - math.log1p(-share) - _ROUNDING if share else -math.inf
 
 
+def refutes_by_guesses(counted: Counted, claimed: float, alpha: float) -> bool:
+    """Return whether so many right and wrong guesses refute a claim without delta, in a
+    certificate of this alpha.
+    """
+    return guessed_epsilon(counted.hits, counted.other_hits, alpha * _GUESSED) > claimed
+
+
 def is_pure(points: Sequence[Point]) -> bool:
     """Return whether the tested profile is one epsilon without a delta."""
     return len(points) == 1 and points[0][1] == 0

@@ -13,17 +13,18 @@ from dpverify.audit.certificates import Certificate, Earlier, tested_points
 from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
 from dpverify.audit.neighbors.reading import adjacency_as_json, adjacency_from
 from dpverify.audit.portable import datasets_as_json, plain_floats, read_floats
+from dpverify.audit.staging import needs
 from dpverify.audit.unsettled import shown, unsettled
-from dpverify.audit.verdicts import MEANING, Asked, Verdict
+from dpverify.audit.verdicts import MEANING, NOTHING_SEEN, Asked, Verdict
 from dpverify.audit.witnesses.events import is_about_kinds
 from dpverify.privacy import Guarantee, parse_guarantee
 
 _MOST_SHOWN = 3  # unsettled events
 _ROOM = 5000  # bytes of JSON for the datasets of a pair
 _UNPLANTED = (
-    "no event violates the claim, but no fault was planted, so this says little; plant one, for "
-    "example faults=[the same function with half the noise], or faults=scaled_faults(function) "
-    "where its noise is a parameter scale="
+    f"{NOTHING_SEEN}, but no fault was planted, so this says little; plant one, for example "
+    "faults=[the same function with half the noise], or faults=scaled_faults(function) where its "
+    "noise is a parameter scale="
 )
 
 
@@ -66,16 +67,38 @@ class AuditResult(Asked):
 
     @property
     def meaning(self) -> str:
-        """Meaning of the verdict here, in words; for POWERLESS, the reason."""
+        """Meaning of the verdict here, in words; for POWERLESS, the reason. It says first where
+        events are unsettled.
+        """
+        if not self.unsettled:
+            return self._meaning
+        needed = self._shown[0][1]
+        more = "no audit has draws enough to decide"
+        if not math.isinf(needed):
+            more = f"to decide, audit again with trials={needed:_}"
+        number = "an event is" if len(self.unsettled) == 1 else f"{len(self.unsettled)} events are"
+        first = (
+            f"{NOTHING_SEEN}, but {number} unsettled: seen more often than the claim allows, in "
+            f"too few draws to refute it ({more})"
+        )
+        return self._meaning.replace(NOTHING_SEEN, first, 1)
+
+    @property
+    def _meaning(self) -> str:
         if self.verdict is not Verdict.POWERLESS:
             return MEANING[self.verdict]
         if not self.faults:
             return _UNPLANTED
         names = ", ".join(fault.name for fault in self.missed)
         return (
-            f"no event violates the claim, but a planted fault was missed: {names}; so this "
-            "silence shows nothing"
+            f"{NOTHING_SEEN}, but a planted fault was missed: {names}; so this silence shows "
+            "nothing"
         )
+
+    @property
+    def is_sequential(self) -> bool:
+        """True if the claim was bet against."""
+        return any(one.method == "betting" for one in self.certificates)
 
     @property
     def strongest(self) -> Certificate:
@@ -133,14 +156,18 @@ class AuditResult(Asked):
     def unsettled(self) -> tuple[Certificate, ...]:
         """Events that refute nothing and break the claim if they are as common as they were
         counted: on one side alone, or hardly by chance. Each stands in the report with the
-        number of draws that would decide.
+        ``trials=`` that would decide.
         """
         return () if self.verdict is Verdict.VIOLATED else unsettled(self.certificates)
 
     @property
     def unsettled_lines(self) -> list[str]:
         """The most striking unsettled events, in words."""
-        return [*shown(self.unsettled, self.guarantee, self.alpha)][:_MOST_SHOWN]
+        return [line for line, _ in self._shown][:_MOST_SHOWN]
+
+    @property
+    def _shown(self) -> list[tuple[str, float]]:
+        return [*shown(self.unsettled, self.guarantee, self.trials)]
 
     def _faults(self) -> list[str]:
         """Return the lines on planted faults; none where the claim is refuted, because nothing
@@ -149,7 +176,9 @@ class AuditResult(Asked):
         if self.verdict is Verdict.VIOLATED:
             return []
         caught = len(self.faults) - len(self.missed)
-        missed = [f"; missed: {fault.name} ({needs(fault)})" for fault in self.missed]
+        missed = [
+            f"; missed: {fault.name} ({needs(fault, self.is_sequential)})" for fault in self.missed
+        ]
         return [f"faults     {caught} of {len(self.faults)} planted faults caught{''.join(missed)}"]
 
     def __repr__(self) -> str:
@@ -248,16 +277,6 @@ def _certificate(given: Mapping[str, Any]) -> Certificate:
     return Certificate(**_numbers(fields), earlier=read)
 
 
-def needs(missed: FaultResult) -> str:
-    """Describe a missed fault: with how many draws it was attacked, and about how many would
-    show it.
-    """
-    tried = f"in {missed.trials:,} draws a side"
-    if math.isinf(missed.needs):
-        return f"{tried} no event tells it"
-    return f"{tried}; about {missed.needs:,.0f} would show it"
-
-
 def _refuted_elsewhere(guarantee: Guarantee, best: Certificate) -> list[str]:
     """Return what refutes the claim, where the bound above does not: at another epsilon, or
     bets alone.
@@ -300,4 +319,4 @@ def _at_every_epsilon(certificates: Sequence[Certificate]) -> list[str]:
     return [f"           delta >= {most[0]:.4g} - {most[1]:.2g} e^epsilon at every epsilon"]
 
 
-__all__ = ["AuditResult", "needs"]
+__all__ = ["AuditResult"]

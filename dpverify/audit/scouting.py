@@ -127,7 +127,7 @@ class Scouting:
             else self._two_batches(drawn, learning, choosing, points if one_point else ())
         )
         left = self.trials - learning - (0 if evident else choosing)
-        watch = self._watch(pair.name, laws, [first, second])
+        watch = self._watch(pair, laws, [first, second])
 
         def chosen(alpha: float, *, refute: bool = False) -> tuple[Options, Options]:
             task = Task(points, alpha * MAIN, left, refute, divides and not refute)
@@ -225,7 +225,10 @@ class Scouting:
         return fewest_draws(self.guarantee, self.alpha / 2)
 
     def _watch(
-        self, pair: str, laws: tuple[AuditedLaw, AuditedLaw], phases: Sequence[Sequence[Draws]]
+        self,
+        pair: NeighboringPair,
+        laws: tuple[AuditedLaw, AuditedLaw],
+        phases: Sequence[Sequence[Draws]],
     ) -> Watch:
         """Return a watch over the first draws, for noise that outputs share. Raises InvalidRun
         where that is evident.
@@ -235,7 +238,7 @@ class Scouting:
         if are_functions(laws):
             drawn = [together(batches) for batches in zip(*phases, strict=True)]
             if not self.planted:
-                refuse_constant(pair, laws, drawn)
+                refuse_constant(pair.name, laws, drawn)
             watch.take(drawn)
             watch.require_fresh()
         return watch
@@ -327,7 +330,18 @@ def study_sizes(trials: int, law_known: bool, points: int = 1) -> tuple[int, int
     return learning, choosing
 
 
-def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
+def trials_to_certify(draws: float) -> float:
+    """Return with how many trials a function is drawn from so often, per side, to certify. From
+    ``_ENOUGH`` on a second look takes as many as the first that chose.
+    """
+    trials = draws
+    for _ in range(40):  # each step has at most .4 of the error before
+        learning, choosing = study_sizes(math.ceil(trials), law_known=False)
+        trials = draws + learning + choosing * (2 if trials >= _ENOUGH else 1)
+    return trials
+
+
+def refuse_failures(pair: NeighboringPair, batches: Sequence[Draws]) -> None:
     """Raise InvalidRun if every call on both sides raised the same exception.
 
     An exception whose text depends on the dataset is an outcome like any other.
@@ -336,7 +350,13 @@ def refuse_failures(pair: str, batches: Sequence[Draws]) -> None:
     failed = all_failed(batches[0])
     if len(said) == 1 and failed is not None:
         text = str(next(iter(said))).partition(": ")[2] or "none"
+        array = ""
+        if isinstance(pair.left, np.ndarray):
+            array = (
+                " The pair holds arrays, which added and replaced also make of a data frame; "
+                "NeighboringPair(name=..., left=frame, right=other, adjacency=...) keeps frames."
+            )
         raise InvalidRun(
-            f"Every call on both sides of the pair {pair!r} raised {failed}: nothing was "
-            f"audited. Its message: {text}. Call the function once by hand on pair.left."
+            f"Every call on both sides of the pair {pair.name!r} raised {failed}: nothing was "
+            f"audited. Its message: {text}. Call the function once by hand on pair.left.{array}"
         )

@@ -43,7 +43,7 @@ from dpverify.audit.outputs.laws import (
 from dpverify.audit.scouting import refuse_failures, suggested_direction
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import Witness, choose, likelihood_ratio
-from dpverify.audit.witnesses.guesses import Guess, best_bet
+from dpverify.audit.witnesses.guesses import Guess, best_bet, said
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
 from dpverify.privacy import GaussianDP, Guarantee, ZeroConcentratedDP
@@ -95,7 +95,7 @@ class _Track:
 
     @property
     def event(self) -> str:
-        return str(self.witness if self.guess is None else self.guess)
+        return said(self.witness if self.guess is None else self.guess)
 
     @property
     def aim(self) -> Aim:
@@ -209,7 +209,7 @@ class SequentialAttack:
             drawn = self._draw(track, stream, _FIRST // 2)
         while all(map(all_failed, drawn)) and track.seen < min(_FAILED, self.most):
             drawn = self._draw(track, stream, track.seen)
-        refuse_failures(track.pair.name, drawn)
+        refuse_failures(track.pair, drawn)
         self._learn(track)
 
     def _refuse_dependent(self, track: _Track, stream: int, end: float, *, refuted: bool) -> None:

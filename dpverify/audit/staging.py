@@ -17,10 +17,12 @@ import scipy
 
 from dpverify.audit.attack import FaultResult, FixedAttack, strength
 from dpverify.audit.certificates import Certificate, fewest_draws, tested_points
+from dpverify.audit.independence import InvalidRun
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.scouting import study_sizes
 from dpverify.audit.subjects import Target
+from dpverify.audit.unsettled import two_digits
 from dpverify.privacy import Guarantee
 
 STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
@@ -28,6 +30,8 @@ STAGES = (Fraction(1, 16), Fraction(1, 4), Fraction(1), Fraction(4))
 missed.
 """
 _LARGEST = 700.0  # an epsilon whose exponential is a number
+FAULT_TRIALS = 400_000
+"""Largest number of draws per side and pair for each planted fault of a sequential audit."""
 POWER = 0.9
 """Power with which the draws that a missed fault needs would show it."""
 
@@ -61,7 +65,12 @@ class StagedAttack:
             stream, last = 1 + number * len(STAGES) + stage, trials == stages[-1][1]
             # Where a fault's law is known, nothing learned from its draws tells more.
             learns = trials >= self.trials
-            attempt = attack.attempt(target, stream, order, thorough=last, learns=learns)
+            try:
+                attempt = attack.attempt(target, stream, order, thorough=last, learns=learns)
+            except InvalidRun as error:
+                raise InvalidRun(
+                    f"Of the planted fault {name!r}, not of the audited function: {error}"
+                ) from error
             if attempt.refuted:
                 return FaultResult(name, True, attempt.tried[-1], trials)
             order = attempt.order
@@ -107,6 +116,20 @@ def _needed(seen: Certificate, guarantee: Guarantee, trials: int) -> float:
     needed = certifying * trials / seen.draws
     # ``trials`` were tried: the event was seen too rarely to tell
     return needed if needed > trials else math.inf
+
+
+def needs(missed: FaultResult, sequential: bool = False) -> str:
+    """Describe a missed fault: with how many draws it was attacked, and with which ``trials=`` an
+    audit would show it. sequential: whether the claim was bet against.
+    """
+    tried = f"in {missed.trials:,} draws a side"
+    if math.isinf(missed.needs):
+        return f"{tried} no event tells it"
+    if sequential and missed.needs <= FAULT_TRIALS:
+        return f"{tried}; about trials={two_digits(missed.needs):_} would show it"
+    without = ", without sequential=True," if sequential else ""
+    trials = two_digits(missed.needs / float(STAGES[-1]))  # a fault gets so many times as many
+    return f"{tried}; about trials={trials:_}{without} would show it"
 
 
 def standardized(seen: Certificate, guarantee: Guarantee) -> float:

@@ -17,7 +17,7 @@ from dpverify.audit.counting import EITHER_SIDE, Division, Seen
 from dpverify.audit.independence import Watch
 from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.witnesses.choosing import Options, Witness
-from dpverify.audit.witnesses.guesses import Guess
+from dpverify.audit.witnesses.guesses import Guess, said
 
 MAIN = 0.9
 """Share of alpha for the most promising direction; the others share the rest."""
@@ -77,7 +77,7 @@ class Before:
         event, counted = self.events[side], self.counts.counted(side, side)
         counts = counted.hits, counted.draws, counted.other_hits, counted.other_draws
         share = share_for_parts(event.aim.share, event.aim.own)
-        return Earlier(str(event), *counts, share, self.weights[side])
+        return Earlier(said(event), *counts, share, self.weights[side])
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from dpverify.audit.configuration import Exhibit
 from dpverify.audit.faults import Fault, generic_faults
 from dpverify.audit.first_stage import FirstStage
 from dpverify.audit.friendly_core import FriendlyCore
-from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair
+from dpverify.audit.neighbors.pairs import Neighboring, NeighboringPair, Steps
 from dpverify.audit.outputs.laws import AuditedLaw, CallableDraws, SeededDraws, TranscriptDraws
 from dpverify.plans import Mechanism
 from dpverify.privacy import (
+    Adjacency,
     ApproxDP,
     Derivation,
     Guarantee,
@@ -25,6 +26,7 @@ from dpverify.privacy import (
 
 Target = Callable[[Any], AuditedLaw]
 """Function from a dataset to what is drawn from."""
+_NO_NAMES = "<lambda>", "unnamed"
 Counter = Callable[[int], object]
 """Function that is told how many more draws are done."""
 
@@ -48,6 +50,8 @@ def claimed_of(
     adjacency: Any = stated.adjacency if isinstance(stated, PrivacyClaim) else pairs[0].adjacency
     if not isinstance(adjacency, Neighboring):
         raise ValueError(f"The claim is under {adjacency}; audit one under an Adjacency.")
+    if isinstance(subject, (Mechanism, FirstStage)) and not isinstance(stated, PrivacyClaim):
+        _refuse_uncovered(subject, pairs)
     for pair in pairs:
         if pair.adjacency != adjacency:
             raise ValueError(
@@ -62,6 +66,25 @@ def claimed_of(
                 "it says nothing about that pair."
             )
     return tested, adjacency
+
+
+def _refuse_uncovered(
+    mechanism: Mechanism[Any] | FirstStage, pairs: Sequence[NeighboringPair]
+) -> None:
+    """Raise ValueError for a pair under another adjacency than the mechanism's own, which is
+    public: a bare guarantee is read as the mechanism's. A claim that names its adjacency is not.
+    """
+    own = mechanism.adjacency
+    for pair in pairs:
+        given = pair.adjacency.base if isinstance(pair.adjacency, Steps) else pair.adjacency
+        if isinstance(given, Adjacency) and given is not own:
+            maker = "added" if own is Adjacency.ADD_REMOVE else "replaced"
+            raise ValueError(
+                f"{name_of(mechanism)} promises something under {own}, but the pair {pair.name!r} "
+                f"is {given} neighbors, of which it promises nothing. Give pairs of {maker}(...), "
+                f"or make it with adjacency=Adjacency.{given.name}. To attack it on other pairs "
+                "all the same, audit its release as a function: audit(mechanism.release, ...)."
+            )
 
 
 def _stated(subject: Any, claim: Any) -> tuple[PrivacyClaim | Guarantee, Guarantee]:
@@ -139,11 +162,23 @@ def planted_in(
     """
     if faults is None:
         faults = generic_faults(subject, thorough=thorough) if is_ours(subject) else []
-    return [
-        (fault.name, _faulty(fault, counted))
-        if isinstance(fault, Fault)
-        else (getattr(fault, "__name__", repr(fault)), target_of(fault, vectorized, step))
+    listed = list(faults)
+    targets = [
+        _faulty(fault, counted) if isinstance(fault, Fault) else target_of(fault, vectorized, step)
+        for fault in listed
+    ]
+    return list(zip(_names_of(listed), targets, strict=True))
+
+
+def _names_of(faults: Sequence[Any]) -> list[str]:
+    """Return the names of faults; by their places where they have none, or one of several."""
+    names = [
+        fault.name if isinstance(fault, Fault) else getattr(fault, "__name__", "") or "unnamed"
         for fault in faults
+    ]
+    return [
+        f"{name} (fault {i})" if name in _NO_NAMES or names.count(name) > 1 else name
+        for i, name in enumerate(names, 1)
     ]
 
 

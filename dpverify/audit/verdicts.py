@@ -22,13 +22,14 @@ class Verdict(StrEnum):
         )
 
 
+NOTHING_SEEN = "no event violates the claim"
 MEANING = {
-    Verdict.CONSISTENT: "no event violates the claim, and every planted fault was caught by the "
-    "same attempt; this is evidence, not a proof",
-    Verdict.VIOLATED: "the claim is false: the event below is too likely on one side, up to the "
-    "stated chance of a false alarm",
-    Verdict.POWERLESS: "no event violates the claim, but a planted fault was missed as well (or "
-    "none was planted), so this silence shows nothing",
+    Verdict.CONSISTENT: f"{NOTHING_SEEN}, and every planted fault was caught by the same attempt; "
+    "this is evidence, not a proof",
+    Verdict.VIOLATED: "the claim is false: the event that is reported is too likely on one side, "
+    "up to the stated chance of a false alarm",
+    Verdict.POWERLESS: f"{NOTHING_SEEN}, but a planted fault was missed as well (or none was "
+    "planted), so this silence shows nothing",
 }
 
 
@@ -71,4 +72,4 @@ class Asked:
         )
 
 
-__all__ = ["MEANING", "Asked", "NotConsistent", "Verdict"]
+__all__ = ["MEANING", "NOTHING_SEEN", "Asked", "NotConsistent", "Verdict"]

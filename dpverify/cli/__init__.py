@@ -18,7 +18,8 @@ from rich.console import Console
 import dpverify
 from dpverify._loading import few_searches_for_garbage
 from dpverify.cli import comparing, judging, merging, rating, reading, reporting, starting
-from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs, refuse_unknown
+from dpverify.cli.hints import refuse_unknown
+from dpverify.cli.shared import EXIT_CODES, Command, UsageError, check_outputs
 from dpverify.suite.engines import EngineRefused
 from dpverify.suite.entries import SuiteError
 from dpverify.suite.events import EXIT_INTERRUPTED, EXIT_INVALID, EXIT_USAGE

@@ -54,7 +54,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     size = audits.add_mutually_exclusive_group()
     size.add_argument(
         "--quick", action="store_true",
-        help=f"{QUICK_TRIALS:,} draws a side and pair: seconds a mechanism, every 0.7 fault caught",
+        help=f"{QUICK_TRIALS:,} draws a side and pair: seconds a mechanism; sees faults with 0.7 "
+        "of the noise",
     )  # fmt: skip
     size.add_argument(
         "--trials", type=at_least(FEWEST_TRIALS), metavar="N",

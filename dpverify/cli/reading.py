@@ -26,8 +26,9 @@ from dpverify.privacy import PAPERS, Derivation, PrivacyClaim, render, textbook
 from dpverify.privacy.numbers import brief
 from dpverify.suite import black_boxes, lemmas, refutations
 from dpverify.suite.black_boxes import ASSERTED
+from dpverify.suite.entries import SuiteError
 from dpverify.suite.events import EXIT_HELD, EXIT_REFUTED
-from dpverify.suite.judges import TRACED
+from dpverify.suite.judges import TRACED, audited_keys, traced_keys
 from dpverify.suite.papers import Statement, numbered_items, proof_at
 from dpverify.suite.refutations import DIGEST, OPEN, attack
 from dpverify.suite.runner import names_of, names_of_boxes, selectable, selects
@@ -84,15 +85,26 @@ def list_everything(options: argparse.Namespace, suite: Suite, console: Console)
     for key, name in ((f"exhibits/{name}", name) for name in suite.exhibits):
         rows.append(_row(key, recorded.get(key) or refutations.facts(name, suite.exhibits[name])))
     print_table(rows)
-    print(f"\n{_PARTS}")
+    parts = _PARTS if options.suite is None else _parts(suite)  # ours has all, and loads slowly
+    if parts:
+        print(
+            "\nWhere a part is audited by itself, or the whole by tracing, `audit` and `explain` "
+            f"take these\nnames, too: {', '.join(f'CONFIGURATION{part}' for part in parts)}."
+        )
     return EXIT_HELD
 
 
-_PARTS = (
-    "Where a part is audited by itself, or the whole by tracing, `audit` and `explain` take these\n"
-    f"names, too: CONFIGURATION{FIRST_STAGE}, CONFIGURATION{FRIENDLY_CORE}, "
-    f"CONFIGURATION{TRACED}."
-)
+_PARTS = (FIRST_STAGE, FRIENDLY_CORE, TRACED)
+"""Endings of the names of parts."""
+
+
+def _parts(suite: Suite) -> tuple[str, ...]:
+    """Return the endings of parts that the suite has; all where a file of it cannot be loaded."""
+    try:
+        names = [*audited_keys(suite), *traced_keys(suite)]
+    except SuiteError:  # the table is of the ledger, and needs no file
+        return _PARTS
+    return tuple(part for part in _PARTS if any(name.endswith(part) for name in names))
 
 
 def _row(key: str, entry: ledger.Entry) -> tuple[str, str, str, str]:

@@ -191,20 +191,6 @@ def check_names(names: Sequence[str], known: Sequence[str], *, listed: str = _LI
             raise UsageError(f"there is no {name!r}; {hint}")
 
 
-def refuse_unknown(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> None:
-    """End with wrong usage if a command was given what it does not take.
-
-    The message has the nearest options.
-    """
-    if unknown:
-        options = [
-            name for name in parser._option_string_actions if name != "--help"
-        ]  # argparse has no public name for them
-        near = difflib.get_close_matches(unknown[0], options, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"see `{parser.prog} --help`."
-        parser.error(f"the command takes no {unknown[0]}; {hint}")
-
-
 def consumers_of(
     options: argparse.Namespace, console: Console, *, show_details: bool
 ) -> list[Consumer]:

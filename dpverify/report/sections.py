@@ -12,7 +12,7 @@ from dpverify.privacy import numbers
 from dpverify.report.figures import Figure, Table, digits, figures_of
 from dpverify.report.markup import Child, tag
 from dpverify.report.svg import draw
-from dpverify.suite.events import Outcome, RunFinished, RunStarted, UnitFinished
+from dpverify.suite.events import Outcome, RunFinished, RunStarted, UnitFinished, units_of
 
 SIGNS = {
     Outcome.HELD: "\N{CHECK MARK}",
@@ -55,7 +55,7 @@ def breakable(name: str) -> Iterator[Child]:
 
 def run_line(run: RunStarted, end: RunFinished | None) -> Element:
     """Write one line about a run; it says so where the run was stopped or cut off."""
-    parts = [f"dpverify {run.version} {run.command}", f"{run.units} units"]
+    parts = [f"dpverify {run.version} {run.command}", units_of(run.units)]
     if run.alpha:
         parts += [f"seed {run.seed}", f"false alarms of the whole suite ≤ {run.alpha:g}"]
     if run.shard != "1/1":

@@ -21,7 +21,15 @@ from rich.progress import (
 from rich.text import Text
 
 from dpverify.audit.verdicts import MEANING
-from dpverify.suite.events import EXIT_EMPTY, Event, Outcome, RunFinished, RunStarted, UnitFinished
+from dpverify.suite.events import (
+    EXIT_EMPTY,
+    Event,
+    Outcome,
+    RunFinished,
+    RunStarted,
+    UnitFinished,
+    units_of,
+)
 
 _BESIDE_THE_BAR = 42
 """Number of columns of a terminal that are left for the numbers beside the bar."""
@@ -63,7 +71,7 @@ class Terminal:
 
     def _start(self, event: RunStarted) -> None:
         self._command = event.command
-        line = f"dpverify {event.version}  {event.command}  {event.units} units"
+        line = f"dpverify {event.version}  {event.command}  {units_of(event.units)}"
         if event.alpha:
             line += f"  seed {event.seed}  false alarms of the whole suite <= {event.alpha:g}"
         self._console.print(line, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 from dpverify.audit import AuditResult, Verdict
 from dpverify.audit.curves import profile_points, tradeoff_regions
 from dpverify.audit.evidence import witness_of
-from dpverify.audit.result import needs
+from dpverify.audit.staging import needs
 from dpverify.audit.verdicts import MEANING
 from dpverify.privacy import ApproxDP, Derivation, PerfectPrivacy, PureDP
 from dpverify.privacy.numbers import brief
@@ -30,6 +30,8 @@ def audited(result: AuditResult, unit: tuple[str, str], outcome: Outcome, verdic
             f"(claimed {best.delta:.4g})"
         )
     summary = f"claim {brief(str(result.guarantee))}, {shown}{faults}"
+    if result.unsettled:
+        summary += "; UNSETTLED events"
     open_questions = tuple(f"unsettled: {line}" for line in result.unsettled_lines)
     details = (*(() if outcome is Outcome.HELD else _explained(result)), *open_questions)
     data: dict[str, Any] = {
@@ -62,7 +64,10 @@ def _explained(result: AuditResult) -> tuple[str, ...]:
         f"{result.verdict}: {meaning}",
         str(best),
         f"a sound mechanism shows this with probability at most {best.alpha:.1e}",
-        *(f"missed fault: {fault.name} ({needs(fault)})" for fault in result.missed),
+        *(
+            f"missed fault: {fault.name} ({needs(fault, result.is_sequential)})"
+            for fault in result.missed
+        ),
     )
 
 

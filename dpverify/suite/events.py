@@ -56,6 +56,11 @@ class RunStarted:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
+def units_of(number: int) -> str:
+    """Return a number of units in words."""
+    return f"{number} unit" if number == 1 else f"{number} units"
+
+
 @dataclass(frozen=True, slots=True)
 class UnitFinished:
     """Event of one finished unit of work. ``summary`` is one line; ``details`` are more;

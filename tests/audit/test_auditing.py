@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpverify import Adjacency, ApproxDP, NoisyCount, PureDP, RandomizedResponse, conjecture
+from dpverify import (
+    Adjacency,
+    ApproxDP,
+    BoundedMean,
+    NoisyCount,
+    PureDP,
+    RandomizedResponse,
+    conjecture,
+)
 from dpverify.audit import NeighboringPair, Verdict, added, audit, counting, replaced
 from dpverify.privacy import Domain
 
@@ -154,6 +163,32 @@ def test_a_function_that_only_fails_was_not_audited() -> None:
         ValueError, match=r"raised TypeError: nothing was audited.*'epsilon'\. Call"
     ):
         audit(wrong_signature, claim=PureDP(1), pairs=[PAIR], trials=200, seed=0)
+
+
+def test_a_call_that_does_not_fit_is_told_how_to_write_it() -> None:
+    example = r"Write audit\(function, pairs=\[added\(name, data, record\)\], claim=PureDP\(1\)\)"
+    with pytest.raises(TypeError, match=f"missing a required argument: 'pairs'. {example}"):
+        audit(len)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=rf"argument 'trails'; the parameters are .*{example}"):
+        audit(len, pairs=[PAIR], trails=5)  # type: ignore[call-arg]
+    assert next(iter(inspect.signature(audit).parameters)) == "subject"
+
+
+def test_a_function_that_fails_on_arrays_is_told_how_to_keep_frames() -> None:
+    pair = added("one", np.array([[1.0]]), [2.0])
+    with pytest.raises(
+        ValueError, match=r"left=frame, right=other, adjacency=\.\.\.\) keeps frames"
+    ):
+        audit(lambda data: data.loc[0], claim=PureDP(1), pairs=[pair], trials=200, seed=0)
+
+
+def test_a_guarantee_of_our_mechanism_is_read_under_its_own_adjacency() -> None:
+    """Nothing is drawn: pairs of another adjacency say nothing of what the mechanism promises."""
+    ours = BoundedMean.for_budget(PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1)
+    pair = added("one", [0.0, 1.0], 1.0)
+    for claim in (None, PureDP(1)):
+        with pytest.raises(ValueError, match="under replace, but the pair 'one' is add-remove"):
+            audit(ours, claim=claim, pairs=[pair])
 
 
 def test_records_that_are_nan_are_no_change_of_the_input() -> None:

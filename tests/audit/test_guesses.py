@@ -28,7 +28,7 @@ from dpverify.audit.evidence import witness_of
 from dpverify.audit.outputs.encoding import encode
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.audit.witnesses.features import Candidate, number
-from dpverify.audit.witnesses.guesses import Guess, guesses_of
+from dpverify.audit.witnesses.guesses import Guess, guesses_of, said
 from spec.theory.check_witness import check
 
 CALLS, ALPHA = 60, 0.1
@@ -231,3 +231,21 @@ def test_a_witness_of_guesses_is_refused_where_they_show_nothing() -> None:
     assert "do not refute" in refusal(
         sealed({**made, "points": [[1.0, 0.1]], "certificate": made["certificate"]})
     )
+
+
+@pytest.mark.parametrize(
+    ("description", "sign", "words"),
+    [
+        ("number 1 is not 3.0", -1, "number 1 is 3.0"),
+        ("output is exactly not [1.0]", -1, "output is exactly [1.0]"),
+        ("output is 'this is not it'", -1, "not (output is 'this is not it')"),
+        ("number 1 is not 3.0", 1, "number 1 is not 3.0"),
+        ("number 1 is 3.0", -1, "not (number 1 is 3.0)"),
+        ("the call does not raise KeyError", -1, "the call raises KeyError"),
+        ("number 0 >= {threshold}", -1, "number 0 <= -0.5"),
+    ],
+)
+def test_nothing_is_negated_twice(description: str, sign: int, words: str) -> None:
+    event = Witness(Candidate(description, number(0)), sign, 0.5, Aim((1.0, 0.0), 32), 0.0)
+    assert said(event) == words
+    assert str(Guess((event, event))) == f"left where {words}, right where {words}"

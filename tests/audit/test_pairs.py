@@ -177,3 +177,24 @@ def test_a_place_counts_from_the_end_too(base: Any) -> None:
     for at in (3, -4):
         with pytest.raises(ValueError, match="there are 3 records"):
             replaced("nobody", base, 9.0, at=at)
+    for at in (4, -4):
+        with pytest.raises(ValueError, match="give a place from 0 to 3"):
+            added("nowhere", base, base[0], at=at)
+
+
+@pytest.mark.parametrize(
+    ("base", "record"),
+    [([1.0, 2.0], 1.0), (np.array([[1.0, 2.0]]), [1.0, 2.0]), ([(1, "a")], (1, "a"))],
+)
+def test_a_record_is_not_replaced_by_itself(base: Any, record: Any) -> None:
+    with pytest.raises(ValueError, match=r"Record 0 of base is .* both datasets are equal"):
+        replaced("nothing happens", base, record)
+
+
+@pytest.mark.parametrize(
+    ("base", "record"), [([0.0], -0.0), ([1], 1.0), (np.array([0.0]), -0.0), (np.array([1]), 1.0)]
+)
+def test_a_record_is_replaced_by_an_equal_one_that_can_be_told_apart(
+    base: Any, record: Any
+) -> None:
+    assert len(replaced("the sign, or the type", base, record).right) == 1

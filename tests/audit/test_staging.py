@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import cache
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 
 from dpverify import Adjacency, PureDP
 from dpverify.audit import AuditResult, NeighboringPair, Verdict, audit
-from dpverify.audit.staging import STAGES, StagedAttack
-from dpverify.audit.subjects import target_of
+from dpverify.audit.independence import InvalidRun
+from dpverify.audit.staging import STAGES, StagedAttack, needs
+from dpverify.audit.subjects import planted_in, target_of
+from dpverify.audit.unsettled import two_digits
 
 PAIRS = [
     NeighboringPair(name=name, left=[0.0], right=[1.0], adjacency=Adjacency.REPLACE)
@@ -90,7 +93,12 @@ def test_a_missed_fault_says_how_many_draws_it_needs() -> None:
     assert result.verdict is Verdict.POWERLESS
     assert fault.trials == 4 * BUDGET
     assert 2 * fault.trials < fault.needs < 100 * fault.trials
-    assert f"about {fault.needs:,.0f} would show it" in str(result)
+    trials = two_digits(fault.needs / 4)  # a fault gets four times as many
+    assert fault.needs <= 4 * trials < 1.2 * fault.needs
+    assert f"in 40,000 draws a side; about trials={trials:_} would show it" in str(result)
+    assert f"about trials={two_digits(fault.needs):_} would show" in needs(fault, sequential=True)
+    many = dataclasses.replace(fault, needs=1e6)
+    assert "about trials=250_000, without sequential=True, would" in needs(many, sequential=True)
     staged = StagedAttack(CLAIM, PAIRS[:1], math.ceil(1.5 * fault.needs), 1e-6, 7, beyond=False)
     law = target_of(answering(1.02, 8), vectorized=True)
     assert staged.fault("again", law, 0).caught
@@ -102,6 +110,36 @@ def test_what_is_no_fault_is_missed_at_every_stage() -> None:
     (fault,) = result.missed
     assert math.isinf(fault.needs)
     assert "in 40,000 draws a side no event tells it" in str(result)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_a_fault_that_fails_is_named(sequential: bool) -> None:
+    """0 or 1 at random keeps every claim: refuted, so that no fault is planted, with probability
+    1e-6."""
+    rng = np.random.default_rng(1)
+
+    def fails(data: Any) -> Any:
+        raise ZeroDivisionError
+
+    said = "Of the planted fault 'fails', not of the audited function: Every call .* ZeroDivision"
+    with pytest.raises(InvalidRun, match=said):
+        audit(
+            lambda data: int(rng.integers(2)), claim=CLAIM, pairs=PAIRS[:1], faults=[fails],
+            trials=1000, seed=0, sequential=sequential,
+        )  # fmt: skip
+
+
+def test_faults_without_a_name_of_their_own_have_a_number() -> None:
+    """Exact: no draw is taken."""
+    half = answering(1.0, 1)
+    faults = [lambda data, size: half(data, size), half, lambda data, size: half(data, size), half]
+    names = [name for name, _ in planted_in(half, faults, vectorized=True, thorough=False)]
+    assert names == [
+        "<lambda> (fault 1)", "answer (fault 2)", "<lambda> (fault 3)", "answer (fault 4)",
+    ]  # fmt: skip
+    assert [name for name, _ in planted_in(half, [half], vectorized=True, thorough=False)] == [
+        "answer"
+    ]
 
 
 def test_a_sequential_audit_gives_faults_no_more_than_its_budget() -> None:

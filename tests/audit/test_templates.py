@@ -134,10 +134,11 @@ def test_the_change_of_a_pair_makes_it_again(pair: NeighboringPair) -> None:
 
 def test_what_is_no_change() -> None:
     box = Box(low=0, high=9)
-    assert change_of(replaced("same", [1.0], 1.0), box) is None
+    same = NeighboringPair(name="same", left=[1.0], right=[1.0], adjacency=Adjacency.REPLACE)
+    assert change_of(same, box) is None
     assert change_of(replaced("texts", ["a"], "b"), box) is None
     assert change_of(replaced("wide", [(1.0, 2.0)], (1.0, 3.0)), box) is None
-    assert mutated("m", replaced("same", [1.0], 1.0), box, np.random.default_rng(0)) is None
+    assert mutated("m", same, box, np.random.default_rng(0)) is None
 
 
 class _Anyone:

@@ -110,6 +110,12 @@ def test_an_unknown_option_is_wrong_usage_with_the_nearest_option(
     for given, said in (
         ("--quik", "did you mean --quick?"),
         ("--zzz", "see `dpverify audit --help`"),
+        ("--html=FILE", "no --html=FILE; did you mean --report?"),
+        ("--output", "did you mean --report?"),
+        ("--seeds", "did you mean --seed?"),
+        ("--n", "did you mean --trials?"),
+        ("--jobs", "did you mean --workers?"),
+        ("--alpha", "audit(..., alpha=) in Python"),
     ):
         with pytest.raises(SystemExit) as ended:
             main(["audit", given])

@@ -193,10 +193,17 @@ def added(name: str, base: Dataset, record: Any, *, at: int = 0) -> NeighboringP
     """Return ``base`` with ``record`` inserted before position ``at``, against ``base``
     (add-remove).
 
-    An array or a data frame gives arrays, any other sequence lists. Raises ValueError for a record
-    of another shape than the array's rows.
+    at: from 0 to the number of records, or counted from the end if it is negative.
+
+    An array or a data frame gives arrays, any other sequence lists; NeighboringPair takes two data
+    frames as they are. Raises ValueError for a place that is not there, or a record of another
+    shape than the array's rows.
     """
     rows = _rows(base)
+    if not -len(rows) <= whole(at, "at") <= len(rows):
+        raise ValueError(
+            f"at = {at}: give a place from 0 to {len(rows)}, the number of records of base."
+        )
     left = _spliced(rows, record, at, at)
     return NeighboringPair(name=name, left=left, right=rows, adjacency=Adjacency.ADD_REMOVE)
 
@@ -205,7 +212,7 @@ def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> Neighbori
     """Return ``base`` against ``base`` with the record at ``at`` replaced by ``record`` (replace).
 
     A negative ``at`` counts from the end. Arrays and errors as in ``added``; ValueError where
-    there is no such record.
+    there is no such record, or it is ``record`` itself, so that nothing would differ.
     """
     rows = _rows(base)
     place = at + len(rows) if at < 0 else at
@@ -214,7 +221,24 @@ def replaced(name: str, base: Dataset, record: Any, *, at: int = 0) -> Neighbori
             f"at = {at}: there are {len(rows)} records; give the place of one of them."
         )
     right = _spliced(rows, record, place, place + 1)
+    if _is_the_same(rows, right, place):
+        raise ValueError(
+            f"Record {place} of base is {record!r:.80} already, so both datasets are equal and "
+            "tell nothing; give another record."
+        )
     return NeighboringPair(name=name, left=rows, right=right, adjacency=Adjacency.REPLACE)
+
+
+def _is_the_same(left: Any, right: Any, place: int) -> bool:
+    """Return whether a record is the same on both sides, to the last bit and in its type."""
+    if isinstance(left, np.ndarray) and not left.dtype.hasobject:
+        same_type: bool = left.dtype == right.dtype
+        return same_type and left[place].tobytes() == right[place].tobytes()
+    old, new = left[place], right[place]
+    if old is new:
+        return True
+    plain = isinstance(old, (bool, int, float, str, bytes, tuple))
+    return plain and type(old) is type(new) and repr(old) == repr(new)
 
 
 def _rows(base: Any) -> Any:

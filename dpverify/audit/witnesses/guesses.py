@@ -24,6 +24,7 @@ to its claim by bets, ``sequential=True``, which no choice of a stopping time he
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.witnesses.choosing import Witness
 from dpverify.privacy.numbers import Floats
 
+_TWICE = re.compile(r"not \(((?:(?! is ).)* is(?: exactly)?) not (.*)\)", re.DOTALL)
+_NEVER_RAISES = re.compile(r"not \(the call does not raise (.*)\)", re.DOTALL)
 _PLAINER = 0.02  # how much more guesses of either side, which are harder to explain, must win
 
 
@@ -73,9 +76,9 @@ class Guess:
 
     def __str__(self) -> str:
         left, right = self.events
-        if not self.is_of_either:
-            return str(right if left is None else left)
-        return f"left where {left}, right where {right}"
+        if left is None or right is None:
+            return said(right if left is None else left)
+        return f"left where {said(left)}, right where {said(right)}"
 
     def counts(self, left: Draws, right: Draws) -> tuple[int, int]:
         """Return how many guesses are right on these draws, and how many wrong."""
@@ -104,6 +107,16 @@ class Guess:
             for one in self.events
         ]
         return [says[0] & ~says[1], says[1] & ~says[0]]
+
+
+def said(event: Witness | Guess | None) -> str:
+    """Return an event in words, without a negation of a negation."""
+    text = str(event)
+    if isinstance(event, Witness) and event.sign < 0:
+        text = _TWICE.sub(r"\1 \2", text) if _TWICE.fullmatch(text) else text
+        raising = _NEVER_RAISES.fullmatch(text)
+        text = f"the call raises {raising[1]}" if raising else text
+    return text
 
 
 def guesses_of(witnesses: Sequence[Witness]) -> tuple[Guess, Guess, Guess]:
