@@ -111,7 +111,7 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         r"'sep'; the parameters are path, columns, names, delimiter,.* Write Table\.read_csv\(",
     ),
     (
-        lambda: attack.Box(0, 1),  # type: ignore[misc]
+        lambda: attack.Box(0, 1),  # type: ignore[call-arg]
         TypeError,
         r"too many positional .* low, high, .* Write Box\(low=0, high=1\)",
     ),

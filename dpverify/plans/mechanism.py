@@ -221,8 +221,8 @@ class Mechanism(ABC, Generic[Estimate]):
         if pure and isinstance(base.claim.guarantee, GaussianDP):
             other = "noise='laplace', or " if "noise" in base.parameters else ""
             raise ValueError(
-                f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an "
-                "ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
+                f"budget = {brief(str(budget))}: no amount of Gaussian noise is pure DP; give "
+                f"{other}an ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
             )
 
         rare = base.parameters.get("delta")
@@ -242,9 +242,9 @@ class Mechanism(ABC, Generic[Estimate]):
             enough, more = ("any", "") if own.implies(budget) else ("no", _still(made))
             smaller = "a smaller delta or " if "delta" in base.parameters else ""
             raise ValueError(
-                f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
-                f"2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}. Give "
-                f"{smaller}another budget."
+                f"There is no least noise for {brief(str(budget))}: {enough} noise multiplier from "
+                f"2^-8192 to 2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}. "
+                f"Give {smaller}another budget."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
