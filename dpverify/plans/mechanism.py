@@ -243,8 +243,8 @@ class Mechanism(ABC, Generic[Estimate]):
             smaller = "a smaller delta or " if "delta" in base.parameters else ""
             raise ValueError(
                 f"There is no least noise for {brief(str(budget))}: {enough} noise multiplier from "
-                f"2^-8192 to 2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}. "
-                f"Give {smaller}another budget."
+                f"2^-8192 to 2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}"
+                f"{more}. Give {smaller}another budget."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
