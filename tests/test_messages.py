@@ -28,6 +28,7 @@ from dpverify import (
     NoisyCount,
     Number,
     PerfectPrivacy,
+    PrivateQuantiles,
     PureDP,
     RefinedMean,
     RescaledMean,
@@ -104,6 +105,33 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: SeededBits(PART), TypeError, r"seed = \(1.5,\); give one or more integers"),
     (lambda: Category(LISTED), TypeError, r"a list; .* one after the other: Category\('a', "),
     (lambda: _table(names="ab"), TypeError, "names = 'ab'; give a list of the columns' names"),
+    (
+        lambda: Table.read_csv("x.csv", columns=TYPES, sep=";"),  # type: ignore[call-arg]
+        TypeError,
+        r"'sep'; the parameters are path, columns, names, delimiter,.* Write Table\.read_csv\(",
+    ),
+    (
+        lambda: attack.Box(0, 1),  # type: ignore[call-arg]
+        TypeError,
+        r"too many positional .* low, high, .* Write Box\(low=0, high=1\)",
+    ),
+    (
+        lambda: PrivateQuantiles(adjacency=HERE, lower=0, upper=1, quantiles=["1/2"]),  # type: ignore[call-arg]
+        TypeError,
+        "PrivateQuantiles has no parameter 'quantiles'; did you mean levels",
+    ),
+    (
+        lambda: _made(PrivateQuantiles, PureDP(1), lower=0, uper=1, levels=["1/2"]),
+        TypeError,
+        "no parameter 'uper'; did you mean upper",
+    ),
+    (
+        lambda: BoundedMean.for_budget(
+            PureDP(1), adjacency=Adjacency.REPLACE, lower=0, upper=1, at_least=5
+        ).release([0.5]),
+        ValueError,
+        "The data have 1 record; this mechanism needs at least 5",
+    ),
     (
         lambda: Table.read_csv(THREE, columns=TYPES),
         TypeError,
@@ -262,7 +290,7 @@ def test_a_budget_that_is_exceeded_is_named_in_the_users_terms() -> None:
     )
     with pytest.raises(Exception, match=message):
         session.count(share="1/2", where={"place": ["north"]})
-    with pytest.raises(Exception, match=r"asks for 44[0-9] of the budget, and 1/4 is left"):
+    with pytest.raises(Exception, match=r"asks for 44[0-9] times the budget, and 1/4 is left"):
         session.count(budget=ApproxDP(5, "1e-6"))
     robust: Any = {"columns": "age", "deviations": [10.0]}
     with pytest.raises(Exception, match="asks for 1/2 of the budget"):

@@ -78,8 +78,8 @@ class Result(ABC):
         return hash(self._text())
 
     def __repr__(self) -> str:
-        shown = (f"{name}={_shown(getattr(self, name))}" for name in self._described())
-        return f"{type(self).__name__}({', '.join(shown)})"
+        said = (f"{name}={shown(getattr(self, name))}" for name in self._described())
+        return f"{type(self).__name__}({', '.join(said)})"
 
     def _described(self) -> list[str]:
         """List the names of the attributes that ``repr`` shows."""
@@ -262,18 +262,20 @@ def _nested(value: Any, name: str) -> Any:
     return _read(float, value, name)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Format a value for ``repr``: at most a few entries, of six digits."""
-    if isinstance(value, np.ndarray):
-        return _listed("[]", map(_shown, value[:_SHOWN].tolist()), len(value))
+    if isinstance(value, (np.ndarray, list)):
+        first = value[:_SHOWN]  # of a matrix these are lists
+        listed = first.tolist() if isinstance(first, np.ndarray) else first
+        return _listed("[]", map(shown, listed), len(value))
     if isinstance(value, abc.Mapping):
-        pairs = (f"{_shown(k)}: {_shown(value[k])}" for k in list(value)[:_SHOWN])
+        pairs = (f"{shown(k)}: {shown(value[k])}" for k in list(value)[:_SHOWN])
         return _listed("{}", pairs, len(value))
     if isinstance(value, tuple):
-        return _listed("()", map(_shown, value[:_SHOWN]), len(value))
+        return _listed("()", map(shown, value[:_SHOWN]), len(value))
     return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
-def _listed(ends: str, shown: Iterable[str], number: int) -> str:
+def _listed(ends: str, first: Iterable[str], number: int) -> str:
     more = f", ... {number} in all" if number > _SHOWN else ""
-    return f"{ends[0]}{', '.join(shown)}{more}{ends[1]}"
+    return f"{ends[0]}{', '.join(first)}{more}{ends[1]}"

@@ -55,7 +55,8 @@ class MomentMatrixEstimate(Result):
     @property
     def mean(self) -> Floats:
         """The mean of each column, between its bounds, shape (d,)."""
-        return self.middle + self.half * self._centers()
+        with np.errstate(over="ignore"):
+            return np.asarray(self.middle + self.half * self._centers())
 
     @property
     def mean_deviation(self) -> Floats:
@@ -65,7 +66,8 @@ class MomentMatrixEstimate(Result):
         of the number of columns, also move the mean, and no interval here counts that.
         """
         own, counted = self.standard_deviation[0, 1:], self.standard_deviation[0, 0]
-        return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
+        with np.errstate(over="ignore"):
+            return np.asarray(self.half * np.hypot(own, counted * self._centers()) / self.count)
 
     @property
     def covariance(self) -> Floats:
@@ -155,6 +157,9 @@ class MomentMatrixEstimate(Result):
                 "``regression``, or release with targets=0."
             )
         return self._in_units()
+
+    def _described(self) -> list[str]:
+        return ["count", "mean", "mean_deviation", *(["targets"] if self.targets else [])]
 
     def _in_units(self, target: int | None = None) -> UnitMoments:
         """Return moments for the regression of a target whose square was not released.

@@ -21,7 +21,14 @@ from dpverify.grid.views import Progress
 from dpverify.plans.calibrating import least_multiplier
 from dpverify.plans.chunks import Chunks, Data, chunks_in
 from dpverify.plans.law import Law
-from dpverify.plans.parameters import Rational, check_names, converted, positive, probability
+from dpverify.plans.parameters import (
+    Rational,
+    check_names,
+    converted,
+    naming,
+    positive,
+    probability,
+)
 from dpverify.plans.plan import Part, Plan, derive, elements_of, stages_of
 from dpverify.plans.stages import Gate, Stage
 from dpverify.plans.streaming import Job, laws, streaming
@@ -109,7 +116,8 @@ class Mechanism(ABC, Generic[Estimate]):
             cls.expected_error = _of_records(own)  # type: ignore[method-assign]
         made = cls.__dict__.get("__init__")  # what ``dataclass`` made, where the class has slots
         if made is not None and not hasattr(made, "__wrapped__"):
-            cls.__init__ = fitting(cls.__name__, _by_budget)(made)  # type: ignore[method-assign]
+            fits = fitting(cls.__name__, _by_budget)(made)
+            cls.__init__ = naming(fits)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency):
@@ -213,8 +221,8 @@ class Mechanism(ABC, Generic[Estimate]):
         if pure and isinstance(base.claim.guarantee, GaussianDP):
             other = "noise='laplace', or " if "noise" in base.parameters else ""
             raise ValueError(
-                f"budget = {budget}: no amount of Gaussian noise is pure DP; give {other}an "
-                "ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
+                f"budget = {brief(str(budget))}: no amount of Gaussian noise is pure DP; give "
+                f"{other}an ApproxDP budget with a delta above 0, or a ZeroConcentratedDP one."
             )
 
         rare = base.parameters.get("delta")
@@ -234,9 +242,9 @@ class Mechanism(ABC, Generic[Estimate]):
             enough, more = ("any", "") if own.implies(budget) else ("no", _still(made))
             smaller = "a smaller delta or " if "delta" in base.parameters else ""
             raise ValueError(
-                f"There is no least noise for {budget}: {enough} noise multiplier from 2^-8192 to "
-                f"2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}{more}. Give "
-                f"{smaller}another budget."
+                f"There is no least noise for {brief(str(budget))}: {enough} noise multiplier from "
+                f"2^-8192 to 2^8192 meets it. At multiplier 1 the stages have {brief(str(own))}"
+                f"{more}. Give {smaller}another budget."
             ) from None
         return dataclasses.replace(base, noise_multiplier=least, budget=budget)
 
@@ -404,8 +412,9 @@ class Mechanism(ABC, Generic[Estimate]):
         if n < least:
             enough = self.minimum_n()
             more = f" (and rarely abstains with {enough} that suit it)" if enough > least else ""
+            records = "1 record" if n == 1 else f"{n} records"
             raise ValueError(
-                f"The data have {n} records; this mechanism needs at least {least}{more}. "
+                f"The data have {records}; this mechanism needs at least {least}{more}. "
                 "(Under replace the number of records is public, so this refusal reveals nothing.)"
             )
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from fractions import Fraction
-from functools import cache
+from functools import cache, wraps
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from dpverify.grid.cells import power_of_two
@@ -127,22 +128,59 @@ def check_names(kind: Any, given: Mapping[str, Any]) -> None:
     """Refuse parameters that a mechanism's class lacks, and name those that it needs and that are
     not given. Raises TypeError.
     """
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
-    unknown = [name for name in given if name not in fields]
-    own = [name for name in fields if name not in _OF_ALL]
-    if unknown:
-        raise TypeError(
-            f"{kind.__name__} has no parameter {unknown[0]!r}; its own parameters are "
-            f"{', '.join(own)}."
-        )
-    missing = [
-        name for name in own if fields[name].default is dataclasses.MISSING and name not in given
-    ]
+    refuse_unknown(kind, given)
+    missing = _missing(kind, given)
     if missing:
         raise TypeError(
             f"{kind.__name__} needs {' and '.join(missing)}, which cannot be read from the data; "
             "give public values by name."
         )
+
+
+def refuse_unknown(kind: Any, given: Mapping[str, Any]) -> None:
+    """Refuse parameters that a mechanism's class lacks, and name the one that may be meant. Raises
+    TypeError.
+    """
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    unknown = [name for name in given if name not in names]
+    if not unknown:
+        return
+    own = [name for name in names if name not in _OF_ALL]
+    missing = _missing(kind, given)
+    near = get_close_matches(unknown[0], [name for name in names if name not in given], n=1)
+    meant = near or (missing if len(missing) == len(unknown) == 1 else [])
+    raise TypeError(
+        f"{kind.__name__} has no parameter {unknown[0]!r}"
+        f"{f'; did you mean {meant[0]}? Its' if meant else '; its'} own parameters are "
+        f"{', '.join(own)}."
+    )
+
+
+def naming(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Make a constructor that names an unknown parameter before what is missing."""
+
+    @wraps(constructor)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        try:
+            constructor(self, *given, **named)
+        except TypeError as error:  # of the call, or from inside of the constructor
+            refusal = error
+        else:
+            return
+        refuse_unknown(type(self), named)
+        raise refusal
+
+    return checked
+
+
+def _missing(kind: Any, given: Mapping[str, Any]) -> list[str]:
+    """List the parameters of its own that a class needs and that are not given."""
+    return [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.init and field.default is dataclasses.MISSING
+        if field.name not in _OF_ALL and field.name not in given
+    ]
 
 
 _OF_ALL = ("adjacency", "noise_multiplier", "budget")

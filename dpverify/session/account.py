@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,8 +20,17 @@ from dpverify.privacy import (
     rules,
 )
 from dpverify.privacy.calls import fitting
-from dpverify.privacy.numbers import Exact, exact
-from dpverify.session.accounting import Cost, Unit, accounting_for, part_text, share_of
+from dpverify.privacy.numbers import Exact, brief, exact
+from dpverify.session.accounting import (
+    TINY,
+    Cost,
+    Unit,
+    accounting_for,
+    as_decimals,
+    part_of,
+    part_text,
+    share_of,
+)
 from dpverify.session.journal import (
     AccountError,
     CorruptAccount,
@@ -182,7 +192,8 @@ class Account:
 
         def decide(lines: list[Line]) -> Line:
             log = _spends(lines)
-            self._refuse_more_than(self.limit.less(_sum(log)), cost, what)
+            paid = (guarantee, *(spend.guarantee for spend in log))
+            self._refuse_more_than(self.limit.less(_sum(log)), cost, what, paid)
             return {
                 "spend": len(log) + 1,
                 "guarantee": str(guarantee),
@@ -288,13 +299,13 @@ class Account:
 
     def __str__(self) -> str:
         log = self.log
-        lines = [f"{spend.number}. {spend.what}: {self._unit.show(spend.cost)}" for spend in log]
+        lines = [f"{spend.number}. {_brief(spend)}: {self._unit.show(spend.cost)}" for spend in log]
         left = self._unit.show(self.limit.less(_sum(log)))
-        head = f"{self.budget} under {self.adjacency}: {self._unit.show(self.limit)}"
+        head = f"{brief(str(self.budget))} under {self.adjacency}: {self._unit.show(self.limit)}"
         return "\n".join([head, *lines, f"left: {left}"])
 
     def __repr__(self) -> str:
-        return f"<Account of {self.budget} under {self.adjacency}>"
+        return f"<Account of {brief(str(self.budget))} under {self.adjacency}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -306,7 +317,10 @@ class Account:
         """Share of the whole budget that is left, as ``share=`` names it."""
         return self.limit.less(self.used).amount / self.limit.amount
 
-    def _refuse_more_than(self, left: Cost, cost: Cost, what: str) -> None:
+    def _refuse_more_than(
+        self, left: Cost, cost: Cost, what: str, paid: Iterable[Guarantee]
+    ) -> None:
+        """Refuse a cost that exceeds what is left; ``paid``: what was and is to be spent."""
         if cost.within(left):
             return
         whole, asked, rest = self.limit.amount, cost.amount, left.amount
@@ -315,14 +329,16 @@ class Account:
             whole, asked, rest = self.limit.delta, cost.delta, left.delta
             of = "the part of delta that is kept for mechanisms with a delta of their own"
             remedy = "Ask such a question with share={!r} or less, or others"
-        wants = part_text(asked / whole, up=True) if whole else "more than nothing"
+        wants = part_of(asked / whole, of, up=True) if whole else f"more than nothing of {of}"
         part = part_text(rest / whole if whole else Fraction(0))
         more = (
             remedy.format(part) if rest * 10**9 >= whole > 0 else "Nothing more can be asked for it"
         )
+        near = asked - rest <= whole * TINY
         raise BudgetExceeded(
-            f"'{_short(what)}' asks for {wants} of {of}, and {part} is left, of {self.budget} in "
-            f"all. {more}; what was spent is not given back."
+            f"'{_short(what)}' asks for {wants}, and {'all' if part == '1' else part} is left, of "
+            f"{brief(str(self.budget))} in all. {more}; what was spent is not given back."
+            f"{as_decimals(self.budget, *paid) if near else ''}"
         )
 
     def _refuse_another(self, shown: Derivation[PrivacyClaim], guarantee: Guarantee) -> None:
@@ -347,6 +363,12 @@ def _short(what: str) -> str:
         return str(read_question(what)[0])
     except (ValueError, KeyError, TypeError):
         return "plan" if what.startswith('{"plan"') else what
+
+
+def _brief(spend: Spend) -> str:
+    """Write a request as it was, but for long numbers of its guarantee."""
+    paid = str(spend.guarantee)
+    return spend.what.replace(paid, brief(paid))
 
 
 def _spends(lines: list[Line]) -> tuple[Spend, ...]:

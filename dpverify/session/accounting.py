@@ -8,6 +8,7 @@ would exceed one is refused.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import lru_cache
@@ -25,10 +26,11 @@ from dpverify.privacy import (
     calibrate,
 )
 from dpverify.privacy.guarantees.curves import gaussian_share
-from dpverify.privacy.numbers import Exact, approximately, exact, render
+from dpverify.privacy.numbers import Exact, approximately, exact, render, to_float
 
 Unit = Literal["gaussian", "epsilon"]
 _TENTH = Fraction(1, 10)
+_SHORT = 12  # characters of a decimal that somebody may have written
 
 
 class Cost(NamedTuple):
@@ -193,19 +195,51 @@ def accounting_for(budget: Guarantee, named: Unit | None) -> Accounting:
     return _ALL[unit]
 
 
-_TINY = Fraction(1, 10**9)
+TINY = Fraction(1, 10**9)
+"""A share of the budget that is next to nothing."""
+_FRACTION = re.compile(r"\d+/\d{9,}")
 
 
 def part_text(share: Fraction, *, up: bool = False) -> str:
     """Write a share for people: exactly where that is short, else three digits, rounded down so
     that what is left suffices for it, or rounded up.
     """
-    if share < _TINY:
+    if share < TINY:
         return "less than 1e-9" if share else "nothing"
     if share.denominator <= 1000:
         return str(share)
     unit = Fraction(10) ** (math.floor(math.log10(share)) - 2)
     return f"{float((math.ceil(share / unit) if up else share // unit) * unit):.12g}"
+
+
+def part_of(share: Fraction, of: str, *, up: bool = False) -> str:
+    """Write a share of something for people, see ``part_text``: all of it, or more than once."""
+    if share == 1:
+        return f"all of {of}"
+    return f"{part_text(share, up=up)}{' times' if share > 1 else ' of'} {of}"
+
+
+def as_decimals(*guarantees: Guarantee) -> str:
+    """Return a sentence about the first number of these guarantees that was a float near a short
+    decimal, or nothing where there is none.
+    """
+    numbers = [Fraction(text) for one in guarantees for text in _FRACTION.findall(str(one))]
+    decimal = next(filter(None, map(_decimal, numbers)), None)
+    if decimal is None:
+        return ""
+    return (
+        f" ({decimal} was given as a float: in a guarantee that is its exact binary value, a "
+        f"little beside the decimal. Write it as a text, '{decimal}'.)"
+    )
+
+
+def _decimal(value: Fraction) -> str | None:
+    """Return the short decimal that a float was written as, None for all other numbers."""
+    nearest = to_float(value)
+    if not math.isfinite(nearest) or Fraction(nearest) != value:
+        return None
+    decimal = render(Fraction(repr(nearest)))
+    return decimal if len(decimal) <= _SHORT else None
 
 
 def share_of(limit: Cost, share: Exact, of_delta: Exact) -> Cost:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from dpverify.estimation.answers import Result, deviations, tail_of
+from dpverify.estimation.answers import Result, deviations, shown, tail_of
 from dpverify.estimation.results import VectorMeanEstimate
+from dpverify.mechanisms.private_quantile import QuantileEstimate
+from dpverify.mechanisms.private_quantiles import QuantilesEstimate
 from dpverify.plans import Abstained, Mechanism
 from dpverify.privacy import (
     ApproxDP,
@@ -32,7 +35,9 @@ from dpverify.session.histograms import Histogram, Top
 
 
 class NoAnswer(ValueError):
-    """An answer without a number: the mechanism abstained, and the budget for it is spent."""
+    """An answer without the number that is asked of it: the mechanism abstained, and the budget
+    for it is spent; or its result has no such number.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,7 +48,7 @@ class Answer:
     parameters), ``why`` the public rule by which it was chosen, ``spend`` the cost, and
     ``derivation`` the proof of this cost, about the table. ``released`` is the mechanism's own
     result, or ``Abstained``. ``value``, ``result``, ``interval`` and ``standard_deviation`` raise
-    ``NoAnswer`` after an abstention.
+    ``NoAnswer`` after an abstention; the last two also where the result has none, as a median.
     """
 
     question: str
@@ -77,8 +82,10 @@ class Answer:
 
     @property
     def standard_deviation(self) -> Any:
-        """Standard deviation of the noise in ``value``. Raises NoAnswer, and AttributeError where
-        the result has none."""
+        """Standard deviation of the noise in ``value``. Raises NoAnswer, also where the result
+        has none."""
+        if not hasattr(self.result, "standard_deviation"):
+            raise NoAnswer(self._without("standard deviation"))
         return self.result.standard_deviation
 
     def interval(self, level: Exact = 0.95, **how: bool) -> Any:
@@ -86,9 +93,47 @@ class Answer:
         mechanism's result does.
 
         how: options of the result's ``interval``, as ``sampling=True`` for a mean. Raises
-        NoAnswer after an abstention.
+        NoAnswer after an abstention and where the result has no interval, and TypeError for
+        options that it does not have.
         """
-        return self.result.interval(level, **how)
+        interval = self.result.interval
+        options = [name for name in signature(interval).parameters if name != "level"]
+        for name in how:
+            if name not in options:
+                raise TypeError(self._without_option(name, options))
+        ends = interval(level, **how)
+        if ends is None:
+            raise NoAnswer(self._without("interval"))
+        return ends
+
+    def _without(self, what: str) -> str:
+        """Say why the result has no interval or no standard deviation, and what there is."""
+        if isinstance(self.released, (QuantileEstimate, QuantilesEstimate, Quantiles)):
+            why = (
+                "how far in value a rank is off depends on the private records. The error to "
+                "expect in ranks, as a share of n records, is public: "
+                "answer.mechanism.expected_error(n), or session.expected_error(...) beforehand."
+            )
+        else:
+            why = (
+                f"a {type(self.released).__name__} has none. See what answer.result has, and "
+                "answer.mechanism.expected_error(n) for n records."
+            )
+        return f"The {self.question} has no {what}: {why}"
+
+    def _without_option(self, name: str, options: list[str]) -> str:
+        own = (
+            f"its interval takes level and {', '.join(options)}"
+            if options
+            else "its interval takes a level alone"
+        )
+        more = ""
+        if name == "sampling":
+            more = (
+                " Intervals for a population, sampling=True, are those of regressions, of the mean "
+                "of one column, and of a normal law of one column."
+            )
+        return f"The {self.question} has no interval with {name}=: {own}.{more}"
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the value with its 95% interval, or the histogram, with matplotlib; return the
@@ -316,12 +361,16 @@ class Quantiles:
 
     def interval(self, level: Exact = 0.95) -> None:
         """Return None, as a single quantile does: how far in value a rank is off depends on the
-        private records.
+        private records. Raises TypeError or ValueError for a level outside (0, 1).
         """
+        tail_of(level)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the quantiles in plain JSON types."""
         return {"result": "Quantiles", "released": list(self.released)}
+
+    def __repr__(self) -> str:
+        return f"Quantiles(value={shown(self.value)})"
 
 
 def _shown(answer: Answer) -> str:

@@ -376,11 +376,17 @@ def question_of(
     given: Mapping[str, Any] | None = None,
 ) -> Question:
     """Make a question of a method's arguments. Raises TypeError for columns that are no names, for
-    a ``where`` that is no mapping, and for parameters of a budget among ``given``.
+    a ``by`` that is no name, for a ``where`` that is no mapping, and for parameters of a budget
+    among ``given``.
     """
     if not isinstance(columns, Iterable):
         raise TypeError(f"{kind} of {columns!r}: give the name of a column, or a list of names.")
     names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if by is not None and not isinstance(by, str):
+        raise TypeError(
+            f"by = a {type(by).__name__}; give the name of one column, a Category or a Boolean. "
+            "For each combination of several ask for their histogram."
+        )
     if where is not None and not isinstance(where, Mapping):
         # A mask may have been computed from the data, so only a text is shown.
         shown = repr(where) if isinstance(where, str) else f"a {type(where).__name__}"

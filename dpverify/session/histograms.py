@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dpverify.estimation.answers import shown
 from dpverify.estimation.bin_estimates import BinsEstimate, RangeEstimate
 from dpverify.privacy.numbers import Exact, Floats
 
@@ -113,6 +114,9 @@ class Histogram:
         noise = f"{len(self.names)} bins, noise of standard deviation {largest:.3g}"
         return "\n".join([noise, *(f"  {bin_name(k):>24}: {v:.6g}" for k, v in self.value.items())])
 
+    def __repr__(self) -> str:
+        return f"Histogram(value={shown(self.value)})"
+
     def _named(self, numbers: Floats) -> dict[Any, float]:
         return dict(zip(self.names, np.ravel(numbers).tolist(), strict=True))
 
@@ -176,6 +180,9 @@ class Top:
     def __str__(self) -> str:
         said = (f"{bin_name(name)}: {count:.6g}" for name, count in self.value.items())
         return f"{', '.join(said)}; each +- {self.standard_deviation:.3g}"
+
+    def __repr__(self) -> str:
+        return f"Top(value={shown(self.value)}, standard_deviation={self.standard_deviation:.6g})"
 
 
 def bin_name(name: Any) -> str:

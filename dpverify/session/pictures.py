@@ -51,7 +51,8 @@ def _bars(result: Histogram | Top, axes: Any) -> None:
 
 def _interval(answer: Answer, axes: Any) -> None:
     """Draw each number of the value, with its interval where there is one."""
-    values, ends = np.atleast_1d(np.asarray(answer.value, np.float64)), answer.interval(0.95)
+    values = np.atleast_1d(np.asarray(answer.value, np.float64))
+    ends = answer.result.interval(0.95)
     if values.ndim > 1:
         axes.imshow(values)
         return

@@ -72,8 +72,14 @@ class Question:
         return json.dumps(said, default=_plain)
 
     def __str__(self) -> str:
+        given = dict(self.given)
         of = f" of {', '.join(self.columns)}" if self.columns else ""
-        of += "".join(f", {name} = {_said(value)}" for name, value in self.given.items())
+        if self.kind == "regression" and "target" in given:
+            target = given.pop("target")
+            targets = [target] if isinstance(target, str) else list(target)
+            on = [name for name in self.columns if name not in targets]
+            of = f" of {', '.join(targets)} on {', '.join(on)}"
+        of += "".join(f", {name} = {_said(value)}" for name, value in given.items())
         where = "".join(f", where {column} is {value!r}" for column, value in self.where.items())
         by = "" if self.by is None else f", by {self.by}"
         return f"{self.kind}{of}{where}{by}"

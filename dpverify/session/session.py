@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 from dpverify.privacy import Adjacency, Derivation, Guarantee, PrivacyClaim, parse_guarantee
 from dpverify.privacy.calls import fitting
-from dpverify.privacy.numbers import Exact, whole
+from dpverify.privacy.numbers import Exact, brief, whole
 from dpverify.randomness import Bits
 from dpverify.randomness.bits import require_bits
 from dpverify.session.account import Account, Spend
-from dpverify.session.accounting import Unit, part_text
+from dpverify.session.accounting import Unit, part_of
 from dpverify.session.answers import Answer
 from dpverify.session.asking import Asking, Where, named_question
 from dpverify.session.calibrating import share_of
@@ -201,10 +201,11 @@ class Session(Asking[Answer]):
         return answered(prepared, spend, result)
 
     def __repr__(self) -> str:
+        asked = len(self.log)
+        left = part_of(self.account.share_left, "the budget")
         return (
-            f"<Session about {self.table.name!r}: {self.account.budget} under "
-            f"{self.account.adjacency}, "
-            f"{len(self.log)} questions, {part_text(self.account.share_left)} of the budget left>"
+            f"<Session about {self.table.name!r}: {brief(str(self.account.budget))} under "
+            f"{self.account.adjacency}, {asked} question{'s' * (asked != 1)}, {left} left>"
         )
 
     def __reduce__(self) -> NoReturn:

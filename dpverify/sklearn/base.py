@@ -14,8 +14,11 @@ from dpverify.estimation.moment_matrices import MomentMatrixEstimate
 from dpverify.mechanisms.moment_matrix import MomentMatrix
 from dpverify.plans import Abstained
 from dpverify.privacy import Derivation, PrivacyClaim, PureDP
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Floats
 from dpverify.randomness import Bits
+
+_PAID = "budget=ApproxDP(1, '1e-6'), adjacency=Adjacency.ADD_REMOVE"
 
 
 class NoRelease(ValueError):
@@ -36,6 +39,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     but the outputs of ``score`` and ``predict`` on private records are functions of these
     records.
     """
+
+    _bounded = "bounds=(0, 1)"
+    """The public bounds in an example of a call."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            example = f"{cls.__name__}({_PAID}, {cls._bounded})"
+            cls.__init__ = fitting(cls.__name__, lambda _: example)(cls.__init__)  # type: ignore[method-assign]
 
     def _release(
         self, columns: Floats, low: Any, high: Any, bits: Bits | None, targets: int = 0
@@ -62,9 +74,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         before = getattr(self, "derivations_", ())
         if before:
+            times = "once" if len(before) == 1 else f"{len(before)} times"
             warnings.warn(
-                f"fit was called {len(before)} times before on this {type(self).__name__}: each "
-                "call is a release of its own, and where records are the same, claims compose "
+                f"fit was called {times} before on this {type(self).__name__}: each call is a "
+                "release of its own, and where records are the same, claims compose "
                 "(`derivations_` has all).",
                 SecondRelease,
                 stacklevel=3,
@@ -136,19 +149,24 @@ def _quietly(read: Callable[[], Any], name: str) -> Floats:
         said = f"{said.splitlines()[0].rstrip(':.')}. Reshape your data."
     elif said.startswith("Complex data"):
         said = "Complex data not supported."
-    elif not said.startswith(_SHOW_NOTHING):
+    elif said.startswith(_NOT_FINITE):  # scikit-learn goes on, and recommends an imputer
+        said = f"{said.splitlines()[0]} {_CLEAN}"
+    elif not said.startswith(_SHOW_NOTHING):  # its checks want "argument must be", and these words
         said = (
-            "argument must be a string or a number: records are rows of real numbers, and these "
-            "are not. Give a numeric array or data frame, with a row for each record."
+            "argument must be made of numbers, or of strings that each spell a number, with a row "
+            "for each record, and something in it is neither. Give a numeric array or data frame."
         )
     raise kind(said if name in said.split() else f"{name}: {said}")
 
 
+_NOT_FINITE = ("Input X contains", "Input y contains")
+_CLEAN = (
+    "Drop or fill such records by a rule that looks at each record alone, say with a public "
+    "number: what an imputer learns from the records is a release that no claim covers."
+)
 _SHOW_NOTHING = (
     "Feature names",
     "Found array",
-    "Input X contains",
-    "Input y contains",
     "Sparse data",
     "The feature names",
     "X has",

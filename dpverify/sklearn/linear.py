@@ -34,6 +34,8 @@ class LinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     raise NoRelease.
     """
 
+    _bounded = "feature_bounds=(0, 1), target_bounds=(0, 1)"
+
     def __init__(
         self,
         *,

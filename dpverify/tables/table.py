@@ -14,6 +14,7 @@ import numpy as np
 from dpverify.plans import Chunks
 from dpverify.plans.chunks import require_unchanged
 from dpverify.privacy import TableDomain
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Floats
 from dpverify.privacy.sealed import sealed
 from dpverify.tables.reading_chunks import Encode, rows_of
@@ -26,6 +27,8 @@ from dpverify.tables.reading_files import (
 )
 from dpverify.tables.selection import Selection
 from dpverify.tables.types import DECLARED, ColumnType
+
+_COLUMNS = "columns={'age': Number(0, 120)}"
 
 
 @sealed
@@ -80,6 +83,7 @@ class Table:
                 self._numbers[column] = np.frombuffer(values.tobytes(), np.float64)
 
     @classmethod
+    @fitting("Table.read_csv", lambda _: f"Table.read_csv('people.csv', {_COLUMNS})")
     def read_csv(
         cls,
         path: str | PathLike[str],
@@ -105,6 +109,7 @@ class Table:
         return cls(cells, columns=declared, name=Path(path).stem if name is None else name)
 
     @classmethod
+    @fitting("Table.read_parquet", lambda _: f"Table.read_parquet('people.parquet', {_COLUMNS})")
     def read_parquet(
         cls,
         path: str | PathLike[str] | Sequence[str | PathLike[str]],

@@ -95,6 +95,12 @@ def test_a_matrix_norm_does_not_measure_a_vector(norm: OutputNorm) -> None:
         attack(len, ADD, ONE, norm=norm, bound=1)
 
 
+def test_a_norm_by_its_name_is_answered_with_the_names_and_where_they_are() -> None:
+    word: Any = "l1"
+    with pytest.raises(TypeError, match=r"'l1' .*OutputNorm\.L1, .*Norm\.\w+ of dpverify\.privacy"):
+        attack(len, ADD, ONE, norm=word, bound=1)
+
+
 def test_a_matrix_of_another_size_than_its_covariance() -> None:
     with pytest.raises(ValueError, match="covariance of 3 rows"):
         attack(lambda x: np.ones(2) * len(x), ADD, ONE, norm=Mahalanobis(np.eye(3)), bound=1)

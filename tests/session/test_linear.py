@@ -59,7 +59,7 @@ def test_coefficients_come_in_the_order_of_the_features(adjacency: Adjacency) ->
     low, high = answer.interval(0.999)
     assert (low < answer.value).all()
     assert (answer.value < high).all()
-    assert "regression of z, x, y, target = y" in str(answer)
+    assert str(answer).startswith("regression of y on z, x: ")
     assert answer.result.predict([[1.0, 1.0]]) == pytest.approx([0.75], abs=0.1)
 
 
@@ -71,6 +71,7 @@ def test_several_targets_and_groups_come_from_one_release_each() -> None:
         "south": (2, 1),
     }
     assert len(one.log) == 1
+    assert answer.question == "regression of y, old on x, by region"
     assert answer["north"].value[0, 0] == pytest.approx(1.0, abs=0.1)
 
 

@@ -15,10 +15,12 @@ from dpverify import (
     Boolean,
     Category,
     Integer,
+    NoAnswer,
     Number,
     PureDP,
     SeededBits,
     Session,
+    SmoothMedian,
     Table,
 )
 from dpverify.session import Account, BudgetExceeded
@@ -44,6 +46,12 @@ TABLE = Table(DATA | {"income": [1e4, 2e4, 3e4]}, columns=COLUMNS)
 def session(adjacency: Any = ADD, budget: Any = None) -> Session:
     given = PureDP(1) if budget is None else budget
     return Session(TABLE, budget=given, adjacency=adjacency, bits=SeededBits(1))
+
+
+def median_of_the_records_at_hand() -> Any:
+    given: Any = {"adjacency": REPLACE, "accounting": "epsilon", "bits": SeededBits(1)}
+    one = Session(TABLE, budget=ApproxDP(1, "1e-6"), **given)
+    return one.release(SmoothMedian, "age", budget=one.left, lower=[0], upper=[120])
 
 
 def read_twice() -> Any:
@@ -116,6 +124,67 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], str]] = {
         lambda: session().mean("bmi", by="age", share="1/3"),
         TypeError,
         "which values occur is private; declare it as Category",
+    ),
+    "groups of two columns": (
+        lambda: session().count(by=["region", "ok"], share="1/3"),  # type: ignore[arg-type]
+        TypeError,
+        "by = a list; give the name of one column, .* ask for their histogram",
+    ),
+    "more than the budget": (
+        lambda: session().count(budget=PureDP(442)),
+        BudgetExceeded,
+        "'count' asks for 442 times the budget, and all is left",
+    ),
+    "the whole budget after a part of it": (
+        lambda: [s := session(), s.count(share="1/2"), s.count(share=1)],
+        BudgetExceeded,
+        "'count' asks for all of the budget, and 1/2 is left",
+    ),
+    "ten floats of a tenth": (
+        lambda: [s := session(), *(s.count(budget=PureDP(0.1)) for _ in range(10))],
+        BudgetExceeded,
+        r"\(0\.1 was given as a float: .* Write it as a text, '0\.1'\.\)",
+    ),
+    "a budget that is a float": (
+        lambda: session(budget=PureDP(0.3)).count(budget=PureDP("0.3")),
+        BudgetExceeded,
+        r"of pure\(0\.300000\.\.\.\) in all.*Write it as a text, '0\.3'",
+    ),
+    "an interval of a median": (
+        lambda: session().median("bmi", share="1/3").interval(0.95),
+        NoAnswer,
+        r"The median of bmi has no interval: how far .*\.expected_error\(n\)",
+    ),
+    "the deviation of quantiles": (
+        lambda: session().quantiles("bmi", 3, share="1/3").standard_deviation,
+        NoAnswer,
+        "The quantile of bmi, .* has no standard deviation: how far in value",
+    ),
+    "an interval of two quantiles": (
+        lambda: session().quantile("bmi", [0.1, 0.9], share="1/3").interval(),
+        NoAnswer,
+        "has no interval: how far in value a rank is off",
+    ),
+    "an interval that a mechanism does not give": (
+        lambda: median_of_the_records_at_hand().interval(),
+        NoAnswer,
+        "has no interval: a MediansEstimate has none. See what answer.result has",
+    ),
+    "a level of a median": (
+        lambda: session().median("bmi", share="1/3").interval(95),
+        ValueError,
+        "level = 95",
+    ),
+    "sampling of a count": (
+        lambda: session().count(share="1/3").interval(0.95, sampling=True),
+        TypeError,
+        r"The count has no interval with sampling=: its interval takes a level alone\. .* "
+        "regressions, of the mean of one column",
+    ),
+    "another word for sampling": (
+        lambda: session(budget=PureDP(9)).mean("bmi", share=1).interval(population=True),
+        TypeError,
+        "has no interval with population=: its interval takes level and sampling",
     ),
     "a value nobody declared": (
         lambda: session().count(where={"region": ["Utopia"]}, share="1/3"),

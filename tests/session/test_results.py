@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -192,6 +193,31 @@ def test_a_variance_below_zero_has_a_deviation_of_zero_and_an_interval() -> None
     )
     assert 0 < deviation.interval()[1] == math.sqrt(deviation.moments.interval()[1]) < math.inf
     assert deviation.to_dict()["result"] == "Deviation"
+
+
+def test_reprs_show_values_in_one_line() -> None:
+    one = session(PureDP(9))
+    listed = one.quantile("age", ["1/10", "9/10"], share="1/9").result
+    assert repr(listed).startswith("Quantiles(value=(")
+    assert repr(one.histogram("age", 2, share="1/9").result).startswith("Histogram(value={(0, 60):")
+    assert repr(one.top("region", 1, share="1/9").result).startswith("Top(value={'")
+    moments = one.moments(["bmi", "age"], share="1/9").result
+    assert repr(moments).startswith("MomentMatrixEstimate(count=")
+    assert ", mean=[" in repr(moments)
+    axes = one.principal_components(["bmi", "age"], share="1/9").result
+    assert all(len(number) < 11 for number in re.findall(r"[\d.]+", repr(axes)))  # six digits
+    for result in (listed, moments, axes):
+        assert "\n" not in repr(result)
+
+
+def test_a_session_counts_its_questions_in_words() -> None:
+    one = session(PureDP(9))
+    assert "0 questions, all of the budget left" in repr(one)
+    one.count(share="1/9")
+    assert "1 question, 8/9 of the budget left" in repr(one)
+    one.count(budget=PureDP(0.1))
+    assert "2 questions" in repr(one)
+    assert '"pure(0.100000...)"' in str(one.account)
 
 
 def test_pictures_show_what_was_released() -> None:

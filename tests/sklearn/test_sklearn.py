@@ -205,7 +205,7 @@ def test_a_pure_budget_takes_laplace_noise() -> None:
 def test_a_second_fit_is_a_second_release_and_says_so() -> None:
     x, y = people(200)
     model = made("LinearRegression").fit(x, y, bits=SeededBits(1))
-    with pytest.warns(SecondRelease, match="called 1 times before"):
+    with pytest.warns(SecondRelease, match="called once before"):
         model.fit(x, y, bits=SeededBits(2))
     assert len(model.derivations_) == 2
     assert len(clone(model).fit(x, y, bits=SeededBits(3)).derivations_) == 1
@@ -253,6 +253,32 @@ def test_what_is_refused_shows_no_record(x: Any, y: Any, message: str) -> None:
     if np.ndim(y) == 1:
         with pytest.raises((TypeError, ValueError), match=message):
             made("PCA").fit(x, bits=NoBits())
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_no_imputer_that_learns_from_records_is_recommended(odd: float) -> None:
+    x, y = people(20)
+    for records, targets in ((np.where(x == x[3, 1], odd, x), y), (x, np.where(y == y[3], odd, y))):
+        with pytest.raises(ValueError, match=r"contains .* looks at each record alone") as caught:
+            made("LinearRegression").fit(records, targets, bits=NoBits())
+        assert "pipeline" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_texts_that_spell_numbers_are_these_numbers() -> None:
+    x, y = people(50)
+    fits = [
+        made("LinearRegression").fit(records, y, bits=SeededBits(1)).coef_
+        for records in (x, x.astype(str))
+    ]
+    assert (fits[0] == fits[1]).all()
+
+
+def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
+    with pytest.raises(TypeError, match=r"'feature_bounds'; .*bounds.* Write PCA\(budget="):
+        PCA(**CHEAP, feature_bounds=(0, 1))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'bounds'; .*Write Ridge\(.* feature_bounds=\(0, 1\)"):
+        Ridge(**CHEAP, bounds=(0, 1))  # type: ignore[call-arg]
 
 
 def test_numbers_of_numpy_are_parameters_too() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpverify.privacy import Domain
 from dpverify.privacy.adjacency import Dataset, Nonfinite
+from dpverify.privacy.calls import fitting
 from dpverify.privacy.numbers import Floats, settle, whole
 
 Bound = float | Sequence[float] | None
@@ -179,6 +180,9 @@ class Box:
             return list(records)
         kind = np.int64 if self.integers else np.float64
         return np.array(records, dtype=kind).reshape(-1, self.columns)
+
+
+Box.__init__ = fitting("Box", lambda _: "Box(low=0, high=1)")(Box.__init__)  # type: ignore[method-assign]
 
 
 def _as_float(number: Any, name: str) -> float:

@@ -135,7 +135,7 @@ def measure_of(norm: object) -> Measure:
     others = ", ".join(f"Norm.{name.name}" for name in _MEASURES if isinstance(name, Norm))
     raise TypeError(
         f"norm = {norm!r} is not one of the named norms; write {names}, Mahalanobis(covariance), "
-        f"or {others}."
+        f"or {others} of dpverify.privacy."
     )
 
 
