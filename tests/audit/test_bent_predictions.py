@@ -96,5 +96,6 @@ def test_rows_that_are_alike_or_extreme_have_finite_scores(scale: float) -> None
     rows[:, 2:] = rows[:, 1:2]
     one = fitted(rows, rows[::-1].copy())
     assert np.isfinite(one.score(encode(rows))).all()
-    assert BentPredictions.of(*np.zeros((2, 500, 3, 2)), np.zeros((3, 2, 2))) is None
-    assert BentPredictions.of(*np.ones((2, 3, 3, 2)), np.ones((3, 2, 2))) is None
+    for size, made in ((500, np.zeros), (3, np.ones)):
+        given = made((size, 3, 2))
+        assert BentPredictions.of(given, given, np.zeros((3, 2, 2))) is None
