@@ -1,0 +1,414 @@
+"""Contents of objects: whatever an output holds tells outputs apart, and addresses never do."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeRegressor
+
+from dpverify.audit import AuditResult, Verdict, added, audit
+from dpverify.audit.outputs.encoding import encode
+from dpverify.audit.outputs.unseen import noted, remarks_on
+from dpverify.privacy import PureDP
+from tests.audit.test_outputs import seen
+
+
+class Model:
+    scale = 1.0
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def predict(self) -> Any:
+        return self.data
+
+
+class Empty:
+    pass
+
+
+class Slots:
+    __slots__ = ("__dict__", "data")
+
+
+def _add(one: Any, two: Any) -> Any:
+    return one + two
+
+
+def _closure(d: Any) -> Any:
+    def model() -> Any:
+        return d
+
+    return model
+
+
+def _default(d: Any) -> Any:
+    return lambda x=d: x
+
+
+def _keyword_default(d: Any) -> Any:
+    def model(*, x: Any = d) -> Any:
+        return x
+
+    return model
+
+
+def _attribute(d: Any) -> Any:
+    def model() -> None:
+        pass
+
+    model.data = d  # type: ignore[attr-defined]
+    return model
+
+
+def _documented(d: Any) -> Any:
+    def model() -> None:
+        pass
+
+    model.__doc__ = f"of {d}"
+    return model
+
+
+def _wrapped(d: Any) -> Any:
+    @functools.wraps(_closure(d))
+    def model() -> None:
+        pass
+
+    return model
+
+
+def _evaluated(d: Any) -> Any:
+    return eval(f"lambda: [lambda: {d}]")
+
+
+def _of_two(d: Any) -> Any:
+    return (lambda x: x + 1) if d == 1 else (lambda x: x - 1)
+
+
+def _own_globals(d: Any) -> Any:
+    space: dict[str, Any] = {"secret": d}
+    exec("def model(): return secret", space)
+    return space["model"]
+
+
+def _class(d: Any) -> Any:
+    class Local:
+        weight = d
+
+    return Local
+
+
+def _class_with_method(d: Any) -> Any:
+    class Local:
+        def predict(self) -> Any:
+            return d
+
+    return Local
+
+
+def _heir(d: Any) -> Any:
+    class Heir(_class(d)):  # type: ignore[misc]
+        pass
+
+    return Heir
+
+
+def _local_dataclass(d: Any) -> Any:
+    @dataclass
+    class Local:
+        weight: float = d
+
+    return Local()
+
+
+def _property(d: Any) -> Any:
+    return property(lambda self: d)
+
+
+def _cached(d: Any) -> Any:
+    return functools.lru_cache(_closure(d))
+
+
+def _drawn(source: Any, d: int) -> Any:
+    for _ in range(d):
+        source.random()
+    return source
+
+
+def _slots(d: Any) -> Any:
+    made = Slots()
+    made.data = d  # type: ignore[attr-defined]
+    return made
+
+
+def _tree(d: Any) -> Any:
+    return DecisionTreeRegressor(random_state=0).fit([[0.0], [1.0]], [0.0, float(d)]).tree_
+
+
+MAKERS: list[Callable[[Any], Any]] = [
+    _closure, _default, _keyword_default, _attribute, _documented, _wrapped, _evaluated, _of_two,
+    _own_globals, _class, _class_with_method, _heir, _local_dataclass, _property, _cached, _slots,
+    _tree,
+    lambda d: _class(d)(),
+    lambda d: _heir(d)(),
+    lambda d: Model(d).predict,
+    lambda d: [d].__len__ if d == 1 else [d, d].__len__,
+    lambda d: [d].append,
+    lambda d: staticmethod(_closure(d)),
+    lambda d: classmethod(_closure(d)),
+    lambda d: np.vectorize(_closure(d)),
+    lambda d: functools.partial(_add, Model(d)),
+    lambda d: functools.partial(_add, two=Model(d)),
+    lambda d: functools.partial(_closure(d)),
+    lambda d: Model(lambda: d),
+    lambda d: Model([{"a": (lambda: d,)}]),
+    lambda d: {"a": _closure(d)},
+    lambda d: {_closure(d)},
+    lambda d: {Model(d), Model(3), Model(4)},
+    lambda d: FunctionTransformer(lambda x: x + d),
+    lambda d: np.random.default_rng(d),
+    lambda d: _drawn(np.random.default_rng(0), d),
+    lambda d: _drawn(np.random.RandomState(0), d),
+    lambda d: _drawn(random.Random(0), d),
+    lambda d: np.random.SeedSequence(d),
+    lambda d: np.random.PCG64(d),
+    lambda d: deque([Model(d)]),
+    lambda d: np.int32(1) if d == 1 else np.int64(1),
+]  # fmt: skip
+
+
+def _alike(one: Any, two: Any) -> bool:
+    """Whether two outputs look alike, alone, in one batch, and within others."""
+    batch = encode([one, two])
+    alone = seen(encode([one]), 0) == seen(encode([two]), 0)
+    inside = encode([[(one,)], [(two,)]])
+    assert (seen(batch, 0) == seen(batch, 1)) is alone is (seen(inside, 0) == seen(inside, 1))
+    return alone
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_an_output_holds_tells_outputs_apart(make: Callable[[Any], Any]) -> None:
+    assert not _alike(make(1), make(2))
+    assert _alike(make(1), make(1))
+    assert "0x" not in str(encode([make(1)]).labels[0])
+
+
+def test_numbers_in_functions_are_numbers() -> None:
+    """A threshold on them is an event."""
+    for make in (_closure, _default, _attribute, _evaluated, _own_globals, _class):
+        assert 2.5 in encode([make(2.5)]).numbers[0]
+
+
+def test_importable_functions_and_classes_are_told_by_name() -> None:
+    labels = encode([_add, Model, len, np.sin, Model(1.0)]).labels.tolist()
+    assert labels == [
+        "function(name='_add')", "<class 'tests.audit.test_contents.Model'>",
+        "<built-in function len>", "<ufunc 'sin'>", "Model(data=float)",
+    ]  # fmt: skip
+
+
+def _holds_itself(d: Any) -> Any:
+    def model() -> Any:
+        return model, d
+
+    return model
+
+
+def _class_holds_itself(d: Any) -> Any:
+    class Local:
+        def __init__(self) -> None:
+            super().__init__()
+            self.me = self
+            self.methods = [self.predict] * 5
+            self.data = d
+
+        def predict(self) -> Any:
+            return Local, self.data
+
+    return Local()
+
+
+def _all_hold_all(d: Any) -> Any:
+    made = [Model(i) for i in range(12)]
+    for one in made:
+        vars(one).update({f"other {i}": other for i, other in enumerate(made)})
+    made[0].data = d
+    return made[0]
+
+
+@pytest.mark.parametrize("make", [_holds_itself, _class_holds_itself, _all_hold_all])
+def test_cycles_end(make: Callable[[Any], Any]) -> None:
+    assert not _alike(make(1), make(2))
+    assert _alike(make(1), make(1))
+
+
+def test_an_empty_cell_is_nothing() -> None:
+    def outer(d: Any) -> Any:
+        def model() -> Any:
+            return later
+
+        if d == 1:
+            return model
+        later = 1
+        return model
+
+    assert _alike(outer(1), outer(1))
+    assert not _alike(outer(1), outer(2))
+
+
+def _unseen(*outputs: Any) -> tuple[str, ...]:
+    with noted() as kinds:
+        encode(outputs)
+    return remarks_on(kinds)
+
+
+def test_what_nobody_can_look_at_is_noted() -> None:
+    for output, name in (
+        (threading.Lock(), "lock"),
+        (Model(threading.Lock()), "lock"),
+        (np.frompyfunc(_closure(1), 0, 1), "ufunc"),
+        (_closure(itertools.count()), "count"),
+        (_all_hold_all(1), "objects in one output"),
+    ):
+        (remark,) = _unseen(1.0, output)
+        assert name in remark
+        assert "whose contents nobody looked at" in remark
+    cached = _cached(1)
+    assert not _unseen(cached)
+    cached()
+    assert "lru_cache" in _unseen(cached)[0]
+    nested: Any = 1
+    for _ in range(14):
+        nested = [nested]
+    assert "list within 12 other containers" in _unseen(nested)[0]
+
+
+def test_what_is_seen_in_full_is_not_noted() -> None:
+    makers = [make(1) for make in MAKERS]
+    assert not _unseen(object(), Empty(), len, Ellipsis, slice(1), range(3), Model(1), *makers)
+    with pytest.raises(ValueError, match="is a count"):
+        encode([Model(itertools.count())])
+
+
+PAIR = added("a row enters", [0.0] * 3, 0.0)
+
+
+def _audited(function: Callable[[Any], Any]) -> AuditResult:
+    return audit(function, claim=PureDP(1), pairs=[PAIR], trials=2000, seed=1)
+
+
+def test_a_closure_over_the_data_is_a_violation() -> None:
+    result = _audited(lambda data: _closure(data))
+    assert result.verdict is Verdict.VIOLATED
+    assert "nobody looked at" not in str(result)
+
+
+def test_a_private_closure_is_not_flagged_and_what_is_unseen_is_a_remark() -> None:
+    rng = np.random.default_rng(0)
+
+    def private(data: Any) -> Any:
+        value, lock = round(len(data) + float(rng.laplace()), 3), threading.Lock()
+        return lambda: (value, lock)
+
+    result = audit(private, claim=PureDP(1), pairs=[PAIR], trials=5000, seed=1, faults=[_closure])
+    assert result.verdict is Verdict.CONSISTENT
+    (remark,) = result.remarks
+    assert remark.startswith("outputs hold objects whose contents nobody looked at: lock.")
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _with_attrs(made: Any, d: Any) -> Any:
+    made.attrs["note"] = d
+    return made
+
+
+def _pandas_makers() -> list[Callable[[Any], Any]]:
+    pd = pytest.importorskip("pandas")
+    days = pd.DatetimeIndex(["2020-01-01", "2020-01-02"])
+
+    def category(d: Any) -> Any:
+        return pd.Categorical(["a"], categories=["a", f"b{d}"])
+
+    def ordered(d: Any) -> Any:
+        return pd.Categorical(["a"], categories=["a", "b"], ordered=d == 1)
+
+    return [
+        category, ordered,
+        lambda d: category(d).dtype,
+        lambda d: pd.Series(category(d)),
+        lambda d: pd.Series(ordered(d)),
+        lambda d: pd.DataFrame({"x": category(d)}),
+        lambda d: pd.DataFrame({"x": [1.0]}, index=category(d)),
+        lambda d: pd.DataFrame([[1.0]], columns=category(d)),
+        lambda d: pd.CategoricalIndex(category(d)),
+        lambda d: _with_attrs(pd.DataFrame({"x": [1.0]}), d),
+        lambda d: _with_attrs(pd.Series([1.0]), [d]),
+        lambda d: pd.Series([1.0], name=d),
+        lambda d: pd.Series([1.0], index=pd.Index([0], name=d)),
+        lambda d: pd.DataFrame({"x": [1.0]}, index=pd.Index([0], name=d)),
+        lambda d: pd.DataFrame([[1.0]], columns=pd.Index([0], name=d)),
+        lambda d: pd.MultiIndex.from_arrays([[0], [1]], names=["a", d]),
+        lambda d: pd.MultiIndex.from_product([[0], [0, d]])[:1],
+        lambda d: pd.Series([1.0, 2.0], index=days if d == 1 else pd.date_range(*days)),
+        lambda d: pd.Series([1, None], dtype="Int64" if d == 1 else "float64"),
+        lambda d: pd.DataFrame({"x": pd.Series([1, None], dtype="Int64" if d == 1 else "float64")}),
+        lambda d: pd.Series(["a"], dtype="string" if d == 1 else object),
+        lambda d: pd.DataFrame({"x": ["a"]}, dtype="string" if d == 1 else object),
+        lambda d: pd.DataFrame({"x": [1], "y": np.array([1], np.int64 if d == 1 else np.int32)}),
+        lambda d: pd.DataFrame({"x": [1], "y": [d]}),
+        lambda d: pd.Series([Model(d)]),
+        lambda d: pd.Series([1.0]).set_flags(allows_duplicate_labels=d == 1),
+    ]  # fmt: skip
+
+
+def _polars_makers() -> list[Callable[[Any], Any]]:
+    pl = pytest.importorskip("polars")
+
+    def column(d: Any) -> Any:
+        return pl.Series("x", ["a"], dtype=pl.Enum(["a", f"b{d}"]))
+
+    return [
+        column,
+        lambda d: pl.DataFrame([column(d)]),
+        lambda d: pl.Series([None if d == 1 else float("nan")], dtype=pl.Float64),
+        lambda d: pl.DataFrame({"x": pl.Series([None if d == 1 else float("nan"), 1.0])}),
+        lambda d: pl.Series([1], dtype=pl.Int32 if d == 1 else pl.Int64),
+        lambda d: pl.Series(f"{d}", [1]),
+        lambda d: pl.DataFrame({"x": [1.0], "y": [d]}),
+    ]
+
+
+@pytest.mark.parametrize("makers", [_pandas_makers, _polars_makers])
+def test_what_a_table_shows_tells_tables_apart(makers: Callable[[], Any]) -> None:
+    for i, make in enumerate(makers()):
+        assert not _alike(make(1), make(2)), i
+        assert _alike(make(1), make(1)), i
+        assert not _unseen(make(1)), i
+
+
+def test_a_category_nobody_has_is_a_violation() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+
+    def table(data: Any) -> Any:
+        there = ["a", "b"][int(rng.integers(2))]
+        return pd.Series(pd.Categorical([there], categories=["a", "b", f"{len(data)} rows"]))
+
+    assert _audited(table).verdict is Verdict.VIOLATED
+
+
+def test_a_query_that_was_not_run_is_noted() -> None:
+    pl = pytest.importorskip("polars")
+    assert "PyLazyFrame" in _unseen(pl.DataFrame({"x": [1.0]}).lazy())[0]
