@@ -41,6 +41,24 @@ class Slots:
     __slots__ = ("__dict__", "data")
 
 
+class Rows(list[float]):
+    pass
+
+
+class Named(dict[str, float]):
+    pass
+
+
+class Number(float):
+    pass
+
+
+def _carrier(kind: Any, d: Any) -> Any:
+    made = kind()
+    made.note = d
+    return made
+
+
 def _add(one: Any, two: Any) -> Any:
     return one + two
 
@@ -183,6 +201,11 @@ MAKERS: list[Callable[[Any], Any]] = [
     lambda d: np.random.SeedSequence(d),
     lambda d: np.random.PCG64(d),
     lambda d: deque([Model(d)]),
+    lambda d: np.array([(1, 2.5)], dtype=[("a", int), (f"b{d}", float)]),
+    lambda d: np.array([(1, d)], dtype=[("a", int), ("b", float)]),
+    lambda d: _carrier(Rows, d),
+    lambda d: _carrier(Number, d),
+    lambda d: [_carrier(Named, d)],
     lambda d: np.int32(1) if d == 1 else np.int64(1),
 ]  # fmt: skip
 
@@ -212,7 +235,8 @@ def test_numbers_in_functions_are_numbers() -> None:
 def test_importable_functions_and_classes_are_told_by_name() -> None:
     labels = encode([_add, Model, len, np.sin, Model(1.0)]).labels.tolist()
     assert labels == [
-        "function(name='_add')", "<class 'tests.audit.test_contents.Model'>",
+        "function(name='tests.audit.test_contents._add')",
+        "<class 'tests.audit.test_contents.Model'>",
         "<built-in function len>", "<ufunc 'sin'>", "Model(data=float)",
     ]  # fmt: skip
 
@@ -238,8 +262,8 @@ def _class_holds_itself(d: Any) -> Any:
     return Local()
 
 
-def _all_hold_all(d: Any) -> Any:
-    made = [Model(i) for i in range(12)]
+def _all_hold_all(d: Any, number: int = 5) -> Any:
+    made = [Model(i) for i in range(number)]
     for one in made:
         vars(one).update({f"other {i}": other for i, other in enumerate(made)})
     made[0].data = d
@@ -278,7 +302,7 @@ def test_what_nobody_can_look_at_is_noted() -> None:
         (Model(threading.Lock()), "lock"),
         (np.frompyfunc(_closure(1), 0, 1), "ufunc"),
         (_closure(itertools.count()), "count"),
-        (_all_hold_all(1), "objects in one output"),
+        (_all_hold_all(1, 8), "objects in one output"),
     ):
         (remark,) = _unseen(1.0, output)
         assert name in remark
@@ -304,7 +328,7 @@ PAIR = added("a row enters", [0.0] * 3, 0.0)
 
 
 def _audited(function: Callable[[Any], Any]) -> AuditResult:
-    return audit(function, claim=PureDP(1), pairs=[PAIR], trials=2000, seed=1)
+    return audit(function, claim=PureDP(1), pairs=[PAIR], trials=500, seed=1)
 
 
 def test_a_closure_over_the_data_is_a_violation() -> None:
@@ -320,7 +344,7 @@ def test_a_private_closure_is_not_flagged_and_what_is_unseen_is_a_remark() -> No
         value, lock = round(len(data) + float(rng.laplace()), 3), threading.Lock()
         return lambda: (value, lock)
 
-    result = audit(private, claim=PureDP(1), pairs=[PAIR], trials=5000, seed=1, faults=[_closure])
+    result = audit(private, claim=PureDP(1), pairs=[PAIR], trials=2000, seed=1, faults=[_closure])
     assert result.verdict is Verdict.CONSISTENT
     (remark,) = result.remarks
     assert remark.startswith("outputs hold objects whose contents nobody looked at: lock.")

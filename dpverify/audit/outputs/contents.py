@@ -24,6 +24,8 @@ DEEPEST = 12
 """Number of containers within each other beyond which values are told apart by their text."""
 LEAVES = (bool, np.bool_, NoneType, str, *BYTES, Enum, BaseException)
 """Types of values that are told apart by their text alone."""
+CARRIERS = (list, tuple, dict, set, frozenset, float, int, str, bytes)
+"""Built-in types whose subclasses may carry attributes."""
 UNFINISHED = (Iterator, AsyncIterator, Coroutine)
 """Types of values that come only when they are asked for."""
 _MOST = 3000  # objects that are entered for one output
@@ -44,6 +46,15 @@ def contents(value: Any, depth: int) -> Any:
     many containers it is.
     """
     return _Walk().of(value, depth)
+
+
+def carried(value: Any) -> dict[str, Any]:
+    """Return the attributes of a subclass of a built-in type, with its value; empty without."""
+    own = vars(value)
+    if not own or isinstance(value, (Enum, BaseException)):
+        return {}
+    base = next(kind for kind in type(value).__mro__ if kind in CARRIERS)
+    return {"its value": base(value), **contents(own, 0)}
 
 
 class _Walk:
@@ -186,4 +197,4 @@ def _pickled(value: Any) -> dict[str, Any]:
     return {name: part for name, part in named if part is not None and part != []}
 
 
-__all__ = ["DEEPEST", "LEAVES", "UNFINISHED", "Held", "contents"]
+__all__ = ["CARRIERS", "DEEPEST", "LEAVES", "UNFINISHED", "Held", "carried", "contents"]

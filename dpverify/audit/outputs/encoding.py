@@ -35,7 +35,15 @@ from dpverify.audit.outputs.columns import (
     scattered,
     text_part,
 )
-from dpverify.audit.outputs.contents import DEEPEST, LEAVES, UNFINISHED, Held, contents
+from dpverify.audit.outputs.contents import (
+    CARRIERS,
+    DEEPEST,
+    LEAVES,
+    UNFINISHED,
+    Held,
+    carried,
+    contents,
+)
 from dpverify.audit.outputs.draws import Draws, Labels
 from dpverify.audit.outputs.showing import EXCEPTION, kind_of, shortened, shown_of
 from dpverify.audit.outputs.unseen import note
@@ -100,6 +108,20 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     _refuse_unfinished(kind)
     if kind is Kept:
         return restored(values)
+    if kind.__dictoffset__ and issubclass(kind, CARRIERS) and any(map(carried, values)):
+        return _grouped(values, lambda value: bool(carried(value)), partial(_carriers, depth))
+    return _of_kind(kind, values, depth)
+
+
+def _carriers(depth: int, is_one: bool, values: list[Any]) -> Part:
+    """Encode values of a subclass of a built-in type; is_one: that carry attributes beside."""
+    if is_one and depth < DEEPEST:
+        return _objects([Held(type(value).__name__, carried(value)) for value in values], depth)
+    return _of_kind(type(values[0]), values, depth)
+
+
+def _of_kind(kind: type, values: list[Any], depth: int) -> Part:
+    """Encode values of one type, by what it is."""
     if issubclass(kind, LEAVES):
         return _leaves(values, depth)
     if issubclass(kind, (float, np.floating)):

@@ -54,8 +54,11 @@ def held_by_code(value: Any) -> dict[str, Any] | None:
 def is_named(value: Any) -> bool:
     """Return whether a module that is imported has this function or class under its own name."""
     found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
-    for name in str(getattr(value, "__qualname__", "")).split("."):
-        found = getattr(found, name, None)
+    try:
+        for name in str(getattr(value, "__qualname__", "")).split("."):
+            found = getattr(found, name, None)
+    except Exception:  # a module may raise whatever it likes
+        return False
     return found is value
 
 
@@ -72,7 +75,7 @@ def is_made(kind: type) -> bool:
 
 def _of_function(function: Any) -> dict[str, Any]:
     code = function.__code__
-    held: dict[str, Any] = {"name": function.__qualname__}
+    held: dict[str, Any] = {"name": f"{function.__module__}.{function.__qualname__}"}
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         held[f"closure {name}"] = cell
     for i, value in enumerate(function.__defaults__ or ()):
