@@ -199,6 +199,8 @@ MAKERS: list[Callable[[Any], Any]] = [
     lambda d: _drawn(np.random.RandomState(0), d),
     lambda d: _drawn(random.Random(0), d),
     lambda d: np.random.SeedSequence(d),
+    lambda d: _drawn(np.random.Generator(np.random.Philox(0)), d),
+    lambda d: np.random.default_rng(0) if d == 1 else np.random.default_rng(0).spawn(1)[0],
     lambda d: np.random.PCG64(d),
     lambda d: deque([Model(d)]),
     lambda d: np.array([(1, 2.5)], dtype=[("a", int), (f"b{d}", float)]),
@@ -230,6 +232,11 @@ def test_numbers_in_functions_are_numbers() -> None:
     """A threshold on them is an event."""
     for make in (_closure, _default, _attribute, _evaluated, _own_globals, _class):
         assert 2.5 in encode([make(2.5)]).numbers[0]
+
+
+def test_states_of_generators_are_few_numbers() -> None:
+    for source in (np.random.RandomState(0), random.Random(0), np.random.MT19937(0)):
+        assert encode([source]).numbers.shape[1] < 50
 
 
 def test_importable_functions_and_classes_are_told_by_name() -> None:

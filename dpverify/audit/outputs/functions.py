@@ -193,7 +193,24 @@ def _of_property(made: Any) -> dict[str, Any]:
 def _of_random(source: random.Random) -> dict[str, Any] | None:
     if isinstance(source, random.SystemRandom):
         return None
-    return {"state": source.getstate(), **vars(source)}
+    version, words, *more = source.getstate()
+    key = {"version": version, "state": _told(np.array(words[:-1])), "position": words[-1]}
+    return {**key, "more": more, **vars(source)}
+
+
+def _of_bits(source: np.random.BitGenerator) -> dict[str, Any]:
+    return {"state": _told(source.state), "seed": source.seed_seq}
+
+
+def _of_random_state(source: np.random.RandomState) -> dict[str, Any]:
+    return {"state": _told(source.get_state(legacy=False))}
+
+
+def _told(state: Any) -> Any:
+    """Return a generator's state with a checksum for each array: 624 words would be columns."""
+    if isinstance(state, dict):
+        return {name: _told(one) for name, one in state.items()}
+    return f"CRC {zlib.crc32(state.tobytes()):08x}" if isinstance(state, np.ndarray) else state
 
 
 def _of_cached(made: Any) -> dict[str, Any]:
@@ -219,6 +236,8 @@ _HELD: list[tuple[Any, Callable[[Any], dict[str, Any] | None]]] = [
     (CellType, _of_cell),
     (CodeType, _of_code),
     (random.Random, _of_random),
+    (np.random.BitGenerator, _of_bits),
+    (np.random.RandomState, _of_random_state),
     (type(lru_cache(len)), _of_cached),
     (np.ufunc, _of_ufunc),
 ]
