@@ -212,7 +212,7 @@ MAKERS: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 
 
-def _alike(one: Any, two: Any) -> bool:
+def alike(one: Any, two: Any) -> bool:
     """Whether two outputs look alike, alone, in one batch, and within others."""
     batch = encode([one, two])
     alone = seen(encode([one]), 0) == seen(encode([two]), 0)
@@ -223,8 +223,8 @@ def _alike(one: Any, two: Any) -> bool:
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_what_an_output_holds_tells_outputs_apart(make: Callable[[Any], Any]) -> None:
-    assert not _alike(make(1), make(2))
-    assert _alike(make(1), make(1))
+    assert not alike(make(1), make(2))
+    assert alike(make(1), make(1))
     assert "0x" not in str(encode([make(1)]).labels[0])
 
 
@@ -279,8 +279,8 @@ def _all_hold_all(d: Any, number: int = 5) -> Any:
 
 @pytest.mark.parametrize("make", [_holds_itself, _class_holds_itself, _all_hold_all])
 def test_cycles_end(make: Callable[[Any], Any]) -> None:
-    assert not _alike(make(1), make(2))
-    assert _alike(make(1), make(1))
+    assert not alike(make(1), make(2))
+    assert alike(make(1), make(1))
 
 
 def test_an_empty_cell_is_nothing() -> None:
@@ -293,11 +293,11 @@ def test_an_empty_cell_is_nothing() -> None:
         later = 1
         return model
 
-    assert _alike(outer(1), outer(1))
-    assert not _alike(outer(1), outer(2))
+    assert alike(outer(1), outer(1))
+    assert not alike(outer(1), outer(2))
 
 
-def _unseen(*outputs: Any) -> tuple[str, ...]:
+def unseen(*outputs: Any) -> tuple[str, ...]:
     with noted() as kinds:
         encode(outputs)
     return remarks_on(kinds)
@@ -311,22 +311,22 @@ def test_what_nobody_can_look_at_is_noted() -> None:
         (_closure(itertools.count()), "count"),
         (_all_hold_all(1, 8), "objects in one output"),
     ):
-        (remark,) = _unseen(1.0, output)
+        (remark,) = unseen(1.0, output)
         assert name in remark
         assert "whose contents nobody looked at" in remark
     cached = _cached(1)
-    assert not _unseen(cached)
+    assert not unseen(cached)
     cached()
-    assert "lru_cache" in _unseen(cached)[0]
+    assert "lru_cache" in unseen(cached)[0]
     nested: Any = 1
     for _ in range(14):
         nested = [nested]
-    assert "list within 12 other containers" in _unseen(nested)[0]
+    assert "list within 12 other containers" in unseen(nested)[0]
 
 
 def test_what_is_seen_in_full_is_not_noted() -> None:
     makers = [make(1) for make in MAKERS]
-    assert not _unseen(object(), Empty(), len, Ellipsis, slice(1), range(3), Model(1), *makers)
+    assert not unseen(object(), Empty(), len, Ellipsis, slice(1), range(3), Model(1), *makers)
     with pytest.raises(ValueError, match="is a count"):
         encode([Model(itertools.count())])
 
@@ -334,12 +334,12 @@ def test_what_is_seen_in_full_is_not_noted() -> None:
 PAIR = added("a row enters", [0.0] * 3, 0.0)
 
 
-def _audited(function: Callable[[Any], Any]) -> AuditResult:
+def audited(function: Callable[[Any], Any]) -> AuditResult:
     return audit(function, claim=PureDP(1), pairs=[PAIR], trials=500, seed=1)
 
 
 def test_a_closure_over_the_data_is_a_violation() -> None:
-    result = _audited(lambda data: _closure(data))
+    result = audited(lambda data: _closure(data))
     assert result.verdict is Verdict.VIOLATED
     assert "nobody looked at" not in str(result)
 
@@ -355,91 +355,3 @@ def test_a_private_closure_is_not_flagged_and_what_is_unseen_is_a_remark() -> No
     assert result.verdict is Verdict.CONSISTENT
     (remark,) = result.remarks
     assert remark.startswith("outputs hold objects whose contents nobody looked at: lock.")
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def _with_attrs(made: Any, d: Any) -> Any:
-    made.attrs["note"] = d
-    return made
-
-
-def _pandas_makers() -> list[Callable[[Any], Any]]:
-    pd = pytest.importorskip("pandas")
-    days = pd.DatetimeIndex(["2020-01-01", "2020-01-02"])
-
-    def category(d: Any) -> Any:
-        return pd.Categorical(["a"], categories=["a", f"b{d}"])
-
-    def ordered(d: Any) -> Any:
-        return pd.Categorical(["a"], categories=["a", "b"], ordered=d == 1)
-
-    return [
-        category, ordered,
-        lambda d: category(d).dtype,
-        lambda d: pd.Series(category(d)),
-        lambda d: pd.Series(ordered(d)),
-        lambda d: pd.DataFrame({"x": category(d)}),
-        lambda d: pd.DataFrame({"x": [1.0]}, index=category(d)),
-        lambda d: pd.DataFrame([[1.0]], columns=category(d)),
-        lambda d: pd.CategoricalIndex(category(d)),
-        lambda d: _with_attrs(pd.DataFrame({"x": [1.0]}), d),
-        lambda d: _with_attrs(pd.Series([1.0]), [d]),
-        lambda d: pd.Series([1.0], name=d),
-        lambda d: pd.Series([1.0], index=pd.Index([0], name=d)),
-        lambda d: pd.DataFrame({"x": [1.0]}, index=pd.Index([0], name=d)),
-        lambda d: pd.DataFrame([[1.0]], columns=pd.Index([0], name=d)),
-        lambda d: pd.MultiIndex.from_arrays([[0], [1]], names=["a", d]),
-        lambda d: pd.MultiIndex.from_product([[0], [0, d]])[:1],
-        lambda d: pd.Series([1.0, 2.0], index=days if d == 1 else pd.date_range(*days)),
-        lambda d: pd.Series([1, None], dtype="Int64" if d == 1 else "float64"),
-        lambda d: pd.DataFrame({"x": pd.Series([1, None], dtype="Int64" if d == 1 else "float64")}),
-        lambda d: pd.Series(["a"], dtype="string" if d == 1 else object),
-        lambda d: pd.DataFrame({"x": ["a"]}, dtype="string" if d == 1 else object),
-        lambda d: pd.DataFrame({"x": [1], "y": np.array([1], np.int64 if d == 1 else np.int32)}),
-        lambda d: pd.DataFrame({"x": [1], "y": [d]}),
-        lambda d: pd.Series([Model(d)]),
-        lambda d: pd.Series([1.0]).set_flags(allows_duplicate_labels=d == 1),
-    ]  # fmt: skip
-
-
-def _polars_makers() -> list[Callable[[Any], Any]]:
-    pl = pytest.importorskip("polars")
-
-    def column(d: Any) -> Any:
-        return pl.Series("x", ["a"], dtype=pl.Enum(["a", f"b{d}"]))
-
-    return [
-        column,
-        lambda d: pl.DataFrame([column(d)]),
-        lambda d: pl.Series([None if d == 1 else float("nan")], dtype=pl.Float64),
-        lambda d: pl.DataFrame({"x": pl.Series([None if d == 1 else float("nan"), 1.0])}),
-        lambda d: pl.Series([1], dtype=pl.Int32 if d == 1 else pl.Int64),
-        lambda d: pl.Series(f"{d}", [1]),
-        lambda d: pl.DataFrame({"x": [1.0], "y": [d]}),
-    ]
-
-
-@pytest.mark.parametrize("makers", [_pandas_makers, _polars_makers])
-def test_what_a_table_shows_tells_tables_apart(makers: Callable[[], Any]) -> None:
-    for i, make in enumerate(makers()):
-        assert not _alike(make(1), make(2)), i
-        assert _alike(make(1), make(1)), i
-        assert not _unseen(make(1)), i
-
-
-def test_a_category_nobody_has_is_a_violation() -> None:
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-
-    def table(data: Any) -> Any:
-        there = ["a", "b"][int(rng.integers(2))]
-        return pd.Series(pd.Categorical([there], categories=["a", "b", f"{len(data)} rows"]))
-
-    assert _audited(table).verdict is Verdict.VIOLATED
-
-
-def test_a_query_that_was_not_run_is_noted() -> None:
-    pl = pytest.importorskip("polars")
-    assert "PyLazyFrame" in _unseen(pl.DataFrame({"x": [1.0]}).lazy())[0]

@@ -48,13 +48,16 @@ def contents(value: Any, depth: int) -> Any:
     return _Walk().of(value, depth)
 
 
-def carried(value: Any) -> dict[str, Any]:
-    """Return the attributes of a subclass of a built-in type, with its value; empty without."""
-    own = vars(value)
-    if not own or isinstance(value, (Enum, BaseException)):
-        return {}
+def carries(value: Any) -> bool:
+    """Return whether a value of a subclass of a built-in type carries attributes."""
+    return bool(vars(value)) and not isinstance(value, (Enum, BaseException))
+
+
+def carried(value: Any, depth: int) -> Held:
+    """Return such a value as a built-in one, with its attributes."""
     base = next(kind for kind in type(value).__mro__ if kind in CARRIERS)
-    return {"its value": base(value), **contents(own, 0)}
+    own = {name: contents(one, depth + 1) for name, one in vars(value).items()}
+    return Held(type(value).__name__, {"its value": base(value), **own})
 
 
 class _Walk:
@@ -197,4 +200,4 @@ def _pickled(value: Any) -> dict[str, Any]:
     return {name: part for name, part in named if part is not None and part != []}
 
 
-__all__ = ["CARRIERS", "DEEPEST", "LEAVES", "UNFINISHED", "Held", "carried", "contents"]
+__all__ = ["CARRIERS", "DEEPEST", "LEAVES", "UNFINISHED", "Held", "carried", "carries", "contents"]

@@ -42,6 +42,7 @@ from dpverify.audit.outputs.contents import (
     UNFINISHED,
     Held,
     carried,
+    carries,
     contents,
 )
 from dpverify.audit.outputs.draws import Draws, Labels
@@ -108,15 +109,15 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     _refuse_unfinished(kind)
     if kind is Kept:
         return restored(values)
-    if kind.__dictoffset__ and issubclass(kind, CARRIERS) and any(map(carried, values)):
-        return _grouped(values, lambda value: bool(carried(value)), partial(_carriers, depth))
+    if kind.__dictoffset__ and issubclass(kind, CARRIERS) and any(map(carries, values)):
+        return _grouped(values, carries, partial(_carriers, depth))
     return _of_kind(kind, values, depth)
 
 
 def _carriers(depth: int, is_one: bool, values: list[Any]) -> Part:
     """Encode values of a subclass of a built-in type; is_one: that carry attributes beside."""
     if is_one and depth < DEEPEST:
-        return _objects([Held(type(value).__name__, carried(value)) for value in values], depth)
+        return _objects([carried(value, depth) for value in values], depth)
     return _of_kind(type(values[0]), values, depth)
 
 
