@@ -19,6 +19,7 @@ from dpverify.audit.friendly_core import FriendlyCore
 from dpverify.audit.independence import InvalidRun
 from dpverify.audit.last_bits import BITS_TRIALS, OF_BITS, on_bits, real, step_of
 from dpverify.audit.neighbors.pairs import NeighboringPair
+from dpverify.audit.outputs.unseen import noted, remarks_on
 from dpverify.audit.parts import SUBJECT, Together
 from dpverify.audit.progress import Meter, Progress, shown
 from dpverify.audit.reach import beyond_draws, warned
@@ -145,7 +146,10 @@ def audit(
     remarks = _remarks(subject, guarantee, alpha)
     run = _Run(guarantee, listed, trials, alpha, chosen, sequential, limit, go_on, curve, parts)
     most = 2 * trials * len(listed)
-    with shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter:
+    with (
+        noted() as unseen,
+        shown(progress, name_of(subject), most, advice=_advice(sequential)) as meter,
+    ):
         counted = _counted(subject, meter, vectorized)
         marked = None if faults is None else [_counted(one, meter, vectorized) for one in faults]
         told = meter.count if meter.is_watched else None  # counts draws from laws
@@ -155,7 +159,7 @@ def audit(
     verdict, remarks = _verdict(certificates, results), remarks + seen
     unrounded = None if verdict is Verdict.VIOLATED else target_of(subject, vectorized)
     bits = FixedAttack(guarantee, listed, min(trials, BITS_TRIALS), in_all * OF_BITS, chosen)
-    remarks += on_bits(step, bits, unrounded)
+    remarks += on_bits(step, bits, unrounded) + remarks_on(unseen)
     said = (certificates, results, in_all, trials, chosen, draws, bets)
     about = (tuple(listed), name_of(subject), remarks)
     return AuditResult(verdict, guarantee, adjacency, *said, *about)

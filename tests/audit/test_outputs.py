@@ -113,7 +113,8 @@ DIFFERENT: list[Any] = [
     math.nan, math.inf, -math.inf, 0.0, -0.0, 1j, 1 + 1j, complex(math.nan, 1),
     Decimal("1.1"), Decimal("1.10000000000000000000001"), Decimal("1.10"), Decimal("NaN"),
     Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**30), np.float32(1.0),
-    (), [], {}, set(), (1,), [1], [1.0], (1, 2), [[1], 2], [1, [2]], [1, 2, 3], [0.0, math.nan],
+    np.int32(1), np.uint8(1), (), [], {}, set(), (1,), [1], [1.0], (1, 2), [[1], 2], [1, [2]],
+    [1, 2, 3], [0.0, math.nan],
     [math.nan, 0.0], [-0.0, 0.0], ("a", 1.5), ("b", 1.5), ("a", 2.5), ("a", None),
     (("a",), "b"), ("a", ("b",)), {"a": 1}, {"b": 1}, {"a": 2}, {1, 2}, frozenset({1, 2}),
     np.array([1.0]), np.array([[1.0]]), np.array(1.0), np.array([1], dtype=np.int8),
@@ -165,9 +166,10 @@ def test_an_outcome_looks_the_same_in_every_batch() -> None:
 EQUAL: list[tuple[Any, Any]] = [
     (object(), object()), (Mute(), Mute()), (Slotted([1]), Slotted([1])),
     (ValueError(f"in {object()}"), ValueError(f"in {object()}")), (True, np.bool_(True)),
-    (1, np.int64(1)), (0.5, np.float64(0.5)), ("a", np.str_("a")), (b"a", np.bytes_(b"a")),
-    (lambda: 0, lambda: 1),
-    ({2, 1}, {1, 2}),
+    (1, np.int64(1)), (1, np.longlong(1)), (0.5, np.float64(0.5)), ("a", np.str_("a")),
+    (b"a", np.bytes_(b"a")),
+    (lambda: 0, lambda: 0), ({2, 1}, {1, 2}),
+    ({Model(1), Model(2)}, {Model(2), Model(1)}),
 ]  # fmt: skip
 
 

@@ -8,23 +8,13 @@ type and place by place, so that large batches are cheap.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from functools import partial
 from itertools import chain, groupby
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -45,12 +35,20 @@ from dpverify.audit.outputs.columns import (
     scattered,
     text_part,
 )
+from dpverify.audit.outputs.contents import (
+    CARRIERS,
+    DEEPEST,
+    LEAVES,
+    UNFINISHED,
+    Held,
+    carried,
+    carries,
+    contents,
+)
 from dpverify.audit.outputs.draws import Draws, Labels
-from dpverify.audit.outputs.showing import BYTES, EXCEPTION, kind_of, shortened, shown_of
+from dpverify.audit.outputs.showing import EXCEPTION, kind_of, shortened, shown_of
+from dpverify.audit.outputs.unseen import note
 from dpverify.privacy.numbers import Floats, to_float
-
-_LEAVES = (bool, np.bool_, NoneType, str, *BYTES, Enum, BaseException)
-_DEEPEST = 12
 
 
 def encode(outputs: Sequence[Any] | NDArray[Any]) -> Draws:
@@ -111,7 +109,21 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
     _refuse_unfinished(kind)
     if kind is Kept:
         return restored(values)
-    if issubclass(kind, _LEAVES):
+    if kind.__dictoffset__ and issubclass(kind, CARRIERS) and any(map(carries, values)):
+        return _grouped(values, carries, partial(_carriers, depth))
+    return _of_kind(kind, values, depth)
+
+
+def _carriers(depth: int, is_one: bool, values: list[Any]) -> Part:
+    """Encode values of a subclass of a built-in type; is_one: that carry attributes beside."""
+    if is_one and depth < DEEPEST:
+        return _objects([carried(value, depth) for value in values], depth)
+    return _of_kind(type(values[0]), values, depth)
+
+
+def _of_kind(kind: type, values: list[Any], depth: int) -> Part:
+    """Encode values of one type, by what it is."""
+    if issubclass(kind, LEAVES):
         return _leaves(values, depth)
     if issubclass(kind, (float, np.floating)):
         kept = np.longdouble if issubclass(kind, np.longdouble) else np.float64
@@ -128,7 +140,7 @@ def _of_type(kind: type, values: list[Any], depth: int) -> Part:
 
 def _refuse_unfinished(kind: type) -> None:
     """Raise ValueError for a type whose values come only when they are asked for."""
-    if issubclass(kind, (Iterator, AsyncIterator, Coroutine)):
+    if issubclass(kind, UNFINISHED):
         raise ValueError(
             f"An output is a {kind.__name__}, whose contents cannot be seen without using it up; "
             "return list(...) of it, or the value itself."
@@ -137,7 +149,8 @@ def _refuse_unfinished(kind: type) -> None:
 
 def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
     """Encode values of one type that hold others."""
-    if depth >= _DEEPEST:
+    if depth >= DEEPEST:
+        note(f"{kind.__name__} within {DEEPEST} other containers")
         return _leaves(values, depth)
     if kind is np.ndarray:
         return _grouped(values, _array_key, partial(_arrays, depth))
@@ -147,14 +160,33 @@ def _of_compound(kind: type, values: list[Any], depth: int) -> Part:
         return _records(kind, values, _items, depth)
     if issubclass(kind, (Fraction, Decimal)):
         return _records(kind, values, _exactly, depth)
-    return _records(kind, values, _fields, depth)
+    return _objects(values, depth)
+
+
+def _objects(values: list[Any], depth: int) -> Part:
+    """Encode objects, by what they hold; those that hold nothing are leaves."""
+
+    def encoder(names: tuple[str, ...] | None, group: list[Any]) -> Part:
+        if names is None:
+            return _leaves(group, depth)
+        wrap = partial(_record_label, names[0], names[1:])
+        return _places([list(one.fields.values()) for one in group], wrap, depth)
+
+    def names_of(value: Any) -> tuple[str, ...] | None:
+        return (value.name, *value.fields) if type(value) is Held else None
+
+    held = [value if type(value) is Held else contents(value, depth) for value in values]
+    return _grouped(held, names_of, encoder)
 
 
 def _scalar_name(kind: type) -> str:
     """Return one name for Python's and numpy's usual types alike."""
     if kind in (float, np.float64):
         return "float"
-    return "integer" if kind is int or issubclass(kind, np.integer) else kind.__name__
+    if kind is int or kind is np.int64:
+        return "integer"
+    name = np.dtype(kind).name if issubclass(kind, np.integer) else kind.__name__
+    return "integer" if name == "int64" else name
 
 
 def _integer_array(values: list[int]) -> NDArray[Any]:
@@ -173,21 +205,26 @@ def _stacked(array: NDArray[Any]) -> Part:
     if array.dtype.kind == "f":
         name = _scalar_name(array.dtype.type) if array.ndim == 1 else "float"
         return float_part(floats(rows), name, wrap)
-    return integer_part(rows, "integer", wrap)
+    name = _scalar_name(array.dtype.type) if array.ndim == 1 else "integer"
+    return integer_part(rows, name, wrap)
 
 
-def _array_key(array: NDArray[Any]) -> tuple[str, str]:
+def _array_key(array: NDArray[Any]) -> tuple[np.dtype[Any], str]:
     """Return an array's type, and its shape with its order in memory where that is not the
     usual one: a file shows it.
     """
     flags = array.flags
     order = " in Fortran order" if flags.f_contiguous and not flags.c_contiguous else ""
-    return array.dtype.str, f"{array.shape}{order}"
+    return array.dtype, f"{array.shape}{order}"
 
 
-def _arrays(depth: int, key: tuple[str, str], arrays: list[Any]) -> Part:
+def _arrays(depth: int, key: tuple[np.dtype[Any], str], arrays: list[Any]) -> Part:
     """Encode arrays of one dtype, shape and order."""
-    dtype, shape = np.dtype(key[0]), key[1]
+    dtype, shape = key
+    if dtype.names:
+        columns = [[array[name] for name in dtype.names] for array in arrays]
+        wrap = partial(_record_label, f"array {shape} of {dtype.type.__name__}", dtype.names)
+        return _places(columns, wrap, depth)
     if dtype.kind in "iufb" and arrays:
         stacked = np.stack(arrays).reshape(len(arrays), -1)
         wrap = partial(_array_label, dtype, shape)
@@ -270,7 +307,11 @@ def _record_label(name: str, names: Sequence[str], texts: Sequence[str]) -> str:
 def _items(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {shown_of(key): value[key] for key in value}
-    return {f"{i}": member for i, member in enumerate(sorted(value, key=shown_of))}
+    members = sorted(value, key=shown_of)
+    if len(set(map(shown_of, members))) < len(members):
+        with suppress(ValueError):  # what is unfinished is refused where it is encoded
+            members.sort(key=lambda member: (shown_of(member), repr(kept(member))))
+    return {f"{i}": member for i, member in enumerate(members)}
 
 
 def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
@@ -284,38 +325,6 @@ def _exactly(value: Fraction | Decimal) -> dict[str, Any]:
         "numerator": exact.numerator,
         "denominator": exact.denominator,
         "exponent": exponent,
-    }
-
-
-def _fields(value: Any) -> dict[str, Any] | None:
-    """Return an object's fields (for an array-like one, its array); None for one without fields."""
-    if hasattr(value, "__array__") and not isinstance(value, (type, np.generic)):
-        is_masked = isinstance(value, np.ma.MaskedArray)
-        array = value.tolist() if is_masked else np.asarray(value)
-        held = dict(vars(value)) if isinstance(value, np.ndarray) and not is_masked else {}
-        return {"array": array, **_axes(value), **held}
-    if isinstance(value, type):
-        return None
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    fields: dict[str, Any] = dict(getattr(value, "__dict__", {}))
-    for parent in type(value).__mro__:
-        slots = parent.__dict__.get("__slots__", ())
-        for slot in [slots] if isinstance(slots, str) else slots:
-            is_private = slot.startswith("__") and not slot.endswith("__")
-            name = f"_{parent.__name__.lstrip('_')}{slot}" if is_private else slot
-            if hasattr(value, name) and name != "__weakref__":
-                fields[name] = getattr(value, name)
-    return fields or None
-
-
-def _axes(value: Any) -> dict[str, Any]:
-    """Return what names the rows and columns of a table, as pandas has it."""
-    axes = {name: getattr(value, name, None) for name in ("index", "columns", "name")}
-    return {
-        name: list(axis) if isinstance(axis, Iterable) and not isinstance(axis, str) else axis
-        for name, axis in axes.items()
-        if axis is not None and not callable(axis)
     }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 EXCEPTION = "exception "
-# addresses in default reprs: "<A object at 0x7f>"
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])")
+# addresses in default reprs: "<A object at 0x7f>", and in numpy's generators: "A(B) at 0x7F000000"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=[>,;])|(?<=\)) at 0x[0-9A-F]{8,}")
 _LONGEST, _LAST = 4000, 800  # characters of a text that are kept, and how many of them from its end
 _CAUSES = 5  # exceptions that are shown before one
 BYTES = (bytes, bytearray, memoryview)
@@ -44,6 +44,16 @@ def shown_of(value: Hashable) -> str:
     except Exception:  # a repr may raise whatever it likes
         return f"<{type(value).__name__} that cannot be shown>"
     return shortened(_ADDRESS.sub("", text))
+
+
+def says_nothing(value: Any) -> bool:
+    """Return whether an object's text has an address, so that it says no more than the type."""
+    try:
+        return _ADDRESS.search(repr(value)) is not None
+    except MemoryError:
+        raise
+    except Exception:  # a repr may raise whatever it likes
+        return True
 
 
 def _told(error: BaseException) -> str:
