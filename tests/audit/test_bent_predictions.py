@@ -22,7 +22,7 @@ def pull(place: Floats) -> Floats:
 
 
 def run(seed: int, size: int, records: int) -> Floats:
-    """Noisy gradients of eight steps in the plane, with momentum: the record's is kept by a coin."""
+    """Noisy gradients of eight steps in the plane, with momentum; a coin keeps the record's."""
     rng = np.random.default_rng([61, seed, records])
     place, speed, shown = np.zeros((size, 2)), np.zeros((size, 2)), []
     for _ in range(STEPS):
