@@ -123,7 +123,7 @@ def needs(missed: FaultResult, sequential: bool = False) -> str:
     audit would show it. sequential: whether the claim was bet against.
     """
     tried = f"in {missed.trials:,} draws a side"
-    if math.isinf(missed.needs):
+    if not missed.needs < math.inf:
         return f"{tried} no event tells it"
     if sequential and missed.needs <= FAULT_TRIALS:
         return f"{tried}; about trials={two_digits(missed.needs):_} would show it"

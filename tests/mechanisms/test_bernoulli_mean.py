@@ -132,7 +132,7 @@ def test_under_replace_the_number_is_public() -> None:
     mechanism = share(adjacency=REPLACE, at_least=3)
     assert {one.count for one in estimates(mechanism, [1.0] * 7, 1, 50)} == {7.0}
     for n in (0, 1, 2):
-        with pytest.raises(ValueError, match=rf"have {n} records.*needs at least 3"):
+        with pytest.raises(ValueError, match=rf"have {n} records?.*needs at least 3"):
             mechanism.release([1.0] * n, NoBits())
 
 

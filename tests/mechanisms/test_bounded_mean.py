@@ -65,7 +65,7 @@ def test_under_replace_too_few_records_are_refused_before_a_bit_is_drawn(
     data: list[float],
 ) -> None:
     mechanism = mean(adjacency=REPLACE, at_least=3)
-    with pytest.raises(ValueError, match=rf"have {len(data)} records.*needs at least 3"):
+    with pytest.raises(ValueError, match=rf"have {len(data)} records?.*needs at least 3"):
         mechanism.release(data, NoBits())
     assert isinstance(mechanism.release([1.0] * 3, SeededBits(1)), MeanEstimate)
 

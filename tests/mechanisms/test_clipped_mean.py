@@ -38,7 +38,7 @@ def test_under_replace_a_clipped_mean_has_the_public_number() -> None:
         releases = estimates(mechanism, cloud(n, 2), n, 50)
         assert {one.count for one in releases} == {float(n)}
     for n in (0, 1, 2):
-        with pytest.raises(ValueError, match=rf"have {n} records.*needs at least 3"):
+        with pytest.raises(ValueError, match=rf"have {n} records?.*needs at least 3"):
             mechanism.release(np.zeros((n, 2)), NoBits())
 
 

@@ -74,7 +74,7 @@ def test_no_bit_is_drawn_for_refused_data(adjacency: Adjacency) -> None:
             aware(adjacency=adjacency).release(data, NoBits())
     for n in (0, 1, 2):
         mechanism = aware(adjacency=REPLACE, at_least=3)
-        with pytest.raises(ValueError, match=rf"have {n} records.*needs at least 3"):
+        with pytest.raises(ValueError, match=rf"have {n} records?.*needs at least 3"):
             mechanism.release(np.zeros((n, 2)), NoBits())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -105,7 +106,7 @@ def test_an_audit_is_judged_from_its_parts(suite: Suite, monkeypatch: pytest.Mon
     def forged(unit: Any, options: Options) -> UnitFinished:
         done = right(unit, options)
         if isinstance(unit, AuditPart) and unit.number == 1:
-            missed = replace(done.data["result"], caught=False)
+            missed = replace(done.data["result"], caught=False, needs=math.inf)
             return replace(done, data={"result": missed})
         return done
 

@@ -53,13 +53,13 @@ def held_by_code(value: Any) -> dict[str, Any] | None:
 
 def is_named(value: Any) -> bool:
     """Return whether a module that is imported has this function or class under its own name."""
-    found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
+    place: Any = sys.modules.get(getattr(value, "__module__", None) or "")
     try:
         for name in str(getattr(value, "__qualname__", "")).split("."):
-            found = getattr(found, name, None)
+            place = getattr(place, name, None)
     except Exception:  # a module may raise whatever it likes
         return False
-    return found is value
+    return place is value
 
 
 def is_made(kind: type) -> bool:
