@@ -7,7 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+# a run within a test forgets what it loads, and these load only once
+import numpy.fft  # noqa: F401
 import pytest
+import sklearn.ensemble  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 FAST = """
