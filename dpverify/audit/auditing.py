@@ -48,8 +48,6 @@ FEWEST_TRIALS = 100
 _LEAST_ALPHA = 1e-280
 _TOGETHER = Together()
 _FIRST = 0.9  # share of alpha; the rest is for another attack with as many draws as a fault needed
-
-
 _AN_EXAMPLE = "audit(function, pairs=[added(name, data, record)], claim=PureDP(1))"
 
 

@@ -1,5 +1,4 @@
-"""What an attack does before it certifies: draws that learn events, and draws that choose among
-them.
+"""Choice of what an attack certifies: draws that learn events, and draws that choose among them.
 
 A second look chooses again; ``studies`` says why its draws may certify as well.
 """

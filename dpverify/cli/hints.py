@@ -24,7 +24,7 @@ _MEANT = {
     "--timeout": "--time",
     "--seconds": "--time",
 }
-"""What others call our options."""
+"""Names that others give our options."""
 _NO_OPTION = {
     "--alpha": "false alarms of a whole run have probability 1e-6; audit(..., alpha=) in Python "
     "takes another one.",

@@ -1,5 +1,5 @@
-"""What parts follow of those before, where that is not linear: told from noise alone, and taken off
-before a record that coins keep is looked for."""
+"""Bends in what parts follow of those before: told from noise alone, and taken off before a
+record that coins keep is looked for."""
 
 from __future__ import annotations
 

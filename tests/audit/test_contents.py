@@ -213,7 +213,7 @@ MAKERS: list[Callable[[Any], Any]] = [
 
 
 def alike(one: Any, two: Any) -> bool:
-    """Whether two outputs look alike, alone, in one batch, and within others."""
+    """Return whether two outputs look alike, alone, in one batch, and within others."""
     batch = encode([one, two])
     alone = seen(encode([one]), 0) == seen(encode([two]), 0)
     inside = encode([[(one,)], [(two,)]])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 SEEN: list[object] = []
-"""What any of them was compared with."""
+"""Numbers and arrays that any of them was compared with."""
 
 
 class Spy:

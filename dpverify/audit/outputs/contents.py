@@ -35,7 +35,7 @@ _AS_THEY_ARE = (*LEAVES, Number, np.generic, set, frozenset, Mapping, list, tupl
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Held:
-    """What an object holds, by name."""
+    """Fields of an object, by name."""
 
     name: str
     fields: Mapping[str, Any]

@@ -37,7 +37,7 @@ _USUAL = frozenset(
      "__match_args__", "__static_attributes__", "__firstlineno__", "__slots__",
      "__abstractmethods__", "_abc_impl", "__parameters__", "__orig_bases__")
 )  # fmt: skip
-"""What every class has, or what is told by the rest of it."""
+"""Attributes that every class has, or that are told by the rest of it."""
 _AT_RUN_TIME = 1 << 9  # the flag of types that are made while a program runs (Py_TPFLAGS_HEAPTYPE)
 
 

@@ -20,9 +20,10 @@ def held_by_table(value: Any) -> dict[str, Any] | None:
         held = _of_pandas(value, pandas)
         if held is not None:
             return held
-    if polars is not None and isinstance(value, (polars.DataFrame, polars.Series)):
-        return _of_polars(value, polars)
-    return None
+    if polars is None or not hasattr(polars, "DataFrame"):
+        return None
+    is_one = isinstance(value, (polars.DataFrame, polars.Series))
+    return _of_polars(value, polars) if is_one else None
 
 
 def _of_pandas(value: Any, pandas: Any) -> dict[str, Any] | None:

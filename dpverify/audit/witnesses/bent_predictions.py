@@ -1,4 +1,4 @@
-"""What parts of an output follow of those before them, where that is not linear.
+"""Bends in what parts of an output follow of those before them.
 
 The noisy gradients of a run are its parts. What other records add to a gradient depends on the
 place that those before led to, by clipped and bent functions. The linear prediction of a part from
@@ -40,35 +40,37 @@ class BentPredictions:
         width = 3 * length + 2
         if parts < 2 or size < 2 * width:
             return None
-        told = _features(rows, new, factors)
-        squares = told.transpose(0, 2, 1) @ told
-        ridge = _RIDGE * np.trace(squares, axis1=1, axis2=2)[:, None, None] * np.eye(width)
-        later = new[:, 1:].transpose(1, 0, 2)
-        coefficients = np.linalg.solve(squares + ridge, told.transpose(0, 2, 1) @ later)
-        before, after = later.var(axis=1), (later - told @ coefficients).var(axis=1)
-        with np.errstate(all="ignore"):
-            gain = size / 2 * float(np.log(before / after).sum())
+        coefficients, gain = np.empty((parts - 1, width, length)), 0.0
+        for k in range(1, parts):
+            told = _features(rows[:, k], new[:, k], factors[k])
+            squares = told.T @ told
+            ridge = _RIDGE * np.trace(squares) * np.eye(width)
+            coefficients[k - 1] = np.linalg.solve(squares + ridge, told.T @ new[:, k])
+            after = (new[:, k] - told @ coefficients[k - 1]).var(axis=0)
+            with np.errstate(all="ignore"):
+                gain += size / 2 * float(np.log(new[:, k].var(axis=0) / after).sum())
         return cls(factors, coefficients) if gain > _EVIDENT * coefficients.size else None
 
     def left(self, rows: Floats, new: Floats) -> Floats:
         """Return what is left of what is new in these rows, all of shape (size, parts, length)."""
         left = new.copy()
-        followed = _features(rows, new, self.factors) @ self.coefficients
-        left[:, 1:] -= followed.transpose(1, 0, 2)
+        for k, own in enumerate(self.coefficients, 1):  # features are several times as many
+            left[:, k] -= _features(rows[:, k], new[:, k], self.factors[k]) @ own
         return left
 
 
-def _features(rows: Floats, new: Floats, factors: Floats) -> Floats:
-    """Return the linear predictions of all parts but the first, their directions and lengths,
-    their numbers' signed squares, and 1; shape (parts - 1, size, 3 length + 2).
+def _features(rows: Floats, new: Floats, factor: Floats) -> Floats:
+    """Return the linear prediction of a part, its direction and length, its numbers' signed
+    squares, and 1; shape (size, 3 length + 2).
+
+    rows: the part, and new: what is new in it, both of shape (size, length).
     """
-    later, missed = (one[:, 1:].transpose(1, 0, 2) for one in (rows, new))
-    predicted = later - missed @ factors[1:].transpose(0, 2, 1)
-    lengths = np.linalg.norm(predicted, axis=2, keepdims=True)
+    predicted = rows - new @ factor.T
+    lengths = np.linalg.norm(predicted, axis=1, keepdims=True)
     directions = predicted / np.maximum(lengths, _TINY)
     squares = predicted * np.abs(predicted)
     ones = np.ones_like(lengths)
-    return np.concatenate([predicted, directions, lengths, squares, ones], axis=2)
+    return np.concatenate([predicted, directions, lengths, squares, ones], axis=1)
 
 
 __all__ = ["BentPredictions"]
