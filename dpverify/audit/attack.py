@@ -179,7 +179,7 @@ class FixedAttack(Scouting):
                 raise InvalidRun(f"The counts of {certificate} give no bound.")
             if certificate.refuted:
                 seen.watches[k].require_fresh()
-                if study.before is not None:
+                if shot.earlier is not None and study.before is not None:
                     study.before.counts.watches[shot.side].require_fresh()
             certificates.append(certificate)
         if any(one.refuted for one in certificates):

@@ -47,6 +47,7 @@ from dpverify.audit.studies import (
     doubtful,
     events_of,
     root_of,
+    speaks_against,
 )
 from dpverify.audit.subjects import Target
 from dpverify.audit.witnesses.choosing import (
@@ -158,8 +159,10 @@ class Scouting:
             second = [together(side) for side in zip(*chunks, strict=True)]
             left -= choosing
             if not _are_guessed(laws, points):
-                counts = hits_of(laws, events_of(options), chunks, watch.copied())
-                before = Before.of(options, counts, choosing, left, suspicious)
+                events = events_of(options)
+                refutes = [speaks_against(events[side], first, side, points[0]) for side in (0, 1)]
+                counts = hits_of(laws, events, chunks, watch.copied())
+                before = Before.of(options, refutes, counts, choosing, left, suspicious)
             options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
         return self._study_of(index, laws, options, second, left, watch, before)
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from dpverify.audit.certificates import Aim, Earlier
+import numpy as np
+
+from dpverify.audit.certificates import Aim, Earlier, Point
 from dpverify.audit.confidence_regions import share_for_parts
 from dpverify.audit.counting import EITHER_SIDE, Division, Seen
 from dpverify.audit.independence import Watch
+from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.laws import AuditedLaw
 from dpverify.audit.witnesses.choosing import Options, Witness
 from dpverify.audit.witnesses.guesses import Guess, said
+from dpverify.audit.witnesses.promises import signed_root
 
 MAIN = 0.9
 """Share of alpha for the most promising direction; the others share the rest."""
@@ -28,6 +33,7 @@ _UNSETTLED = 0.9, 0.1  # likewise, if a look that no suspicion began leaves it i
 _LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only certifies: where its
 # event is not fitted, and where it is, so that more draws may teach a much better one
 _ASIDE = 0.01  # share of it for an event that only its counts speak for
+_SPEAKS = 1.0  # standard errors above the claim from which an event speaks against it
 SUSPICIOUS, _PLAIN = 2.5, 3.3
 """Standard errors above the claim that the best of many events has by chance: often, rarely."""
 
@@ -35,17 +41,26 @@ Hope = tuple[float, float, float]
 """Key by which pairs and directions are ordered."""
 
 
+class Place(NamedTuple):
+    """Place of an event that is certified after a second look, fixed before it: the share of its
+    direction's alpha, and whether the draws of the look certify as well.
+    """
+
+    share: float
+    counted: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Before:
     """Choices that were fixed before a second look drew, and counts of what it drew.
 
-    hopes: of the two directions, for the division of alpha. shares: of a direction's alpha for
+    hopes: of the two directions, for the division of alpha. places: for either direction, those of
     its events, in order. events: one of either direction. draws: of the look, on either side.
     weights: of these draws, for either event. counts: of the events.
     """
 
     hopes: tuple[Hope, Hope]
-    shares: tuple[float, ...]
+    places: tuple[tuple[Place, ...], tuple[Place, ...]]
     events: tuple[Witness, Witness]
     draws: int
     weights: tuple[float, float]
@@ -53,22 +68,30 @@ class Before:
 
     @classmethod
     def of(
-        cls, options: Sequence[Options], counts: Seen, draws: int, left: int, suspicious: bool
+        cls,
+        options: Sequence[Options],
+        refutes: Sequence[bool],
+        counts: Seen,
+        draws: int,
+        left: int,
+        suspicious: bool,
     ) -> Before:
         """Return what is known before a look of so many draws chooses, and leaves so many.
 
         Its draws count less than as many others, since the event before it may tell much less
         than the one after it. Half the weight costs 1% of the power where both tell as much.
-        They count nothing for an event that promises no bound above 0.
+        They count nothing for an event that promises no bound above 0. refutes: whether the event
+        of either direction speaks against the claim so far (``speaks_against``); where it speaks
+        for the claim, it does not count for what is to refute it.
         """
         uncertain, events = doubtful(options), events_of(options)
         suspects = [one.suspect if uncertain else None for one in options]
         hopes = [_hope(one.promise, suspect) for one, suspect in zip(events, suspects, strict=True)]
-        shares = SEVERAL if suspicious else _UNSETTLED if uncertain else (1.0,)
+        places = [places_of(suspicious, uncertain, one) for one in refutes]
         part = draws / (draws + left)
         weights = [part * _LIGHTER[one.candidate.fitted] * _tells(one) for one in events]
-        divided = (hopes[0], hopes[1]), shares
-        return cls(*divided, events, draws, (weights[0], weights[1]), counts)
+        both = (hopes[0], hopes[1]), (places[0], places[1])
+        return cls(*both, events, draws, (weights[0], weights[1]), counts)
 
     def seen(self, side: int) -> Earlier | None:
         """Return the counts of the event of one direction; None if they count nothing."""
@@ -149,15 +172,9 @@ class Study:
         """
         if side == EITHER_SIDE and self.guess is not None:
             return [Shot(EITHER_SIDE, self.guess[0], alpha)]
+        if self.before is not None:
+            return self._fixed_shots(side, alpha, self.before)
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
-        if self.before is not None:  # then these shares were fixed before the events were chosen
-            if suspect is not None and not any(suspect.is_same_as(one) for one in several):
-                if suspect.promise < SUSPICIOUS or len(self.before.shares) == 1:
-                    several.append(suspect)
-                else:  # in place of what else may refute
-                    several = [suspect, several[-1]]
-            fixed = zip(several, self.before.shares, strict=False)
-            return [Shot(side, w, alpha * part, self.before.seen(side)) for w, part in fixed]
         shares, aside = SEVERAL[: len(several)], list[Shot]()
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
             if suspect.promise >= SUSPICIOUS:
@@ -169,6 +186,47 @@ class Study:
         each = alpha / sum(shares)
         shots = [Shot(side, w, each * share) for w, share in zip(several, shares, strict=False)]
         return shots + aside
+
+    def _fixed_shots(self, side: int, alpha: float, before: Before) -> list[Shot]:
+        """Return the events in the places that were fixed before these were chosen. Where only one
+        event may refute, and shows most, it has both places: these are two tests.
+        """
+        several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
+        bound, places, earlier = several[-1], before.places[side], before.seen(side)
+        if suspect is not None and not any(suspect.is_same_as(one) for one in several):
+            several = [suspect, bound] if suspect.promise >= SUSPICIOUS else [*several, suspect]
+        counted = [place.counted for place in places]
+        others = [one for one in several if not one.is_same_as(bound)]
+        if counted == [False, True]:
+            several = [others[0] if others else bound, bound]
+        elif counted != [True, True]:
+            several = [bound, *others]
+        return [
+            Shot(side, event, alpha * place.share, earlier if place.counted else None)
+            for event, place in zip(several, places, strict=False)
+        ]
+
+
+def places_of(suspicious: bool, uncertain: bool, refutes: bool) -> tuple[Place, ...]:
+    """Return the places of a direction's events: first for what is to refute the claim, and second
+    for the largest bound, if a suspicion began the look; the other way round otherwise.
+    """
+    if not uncertain:
+        return (Place(1.0, True),)
+    if not suspicious:
+        return Place(_UNSETTLED[0], True), Place(_UNSETTLED[1], refutes)
+    first, second = SEVERAL if refutes else _EITHER
+    return Place(first, refutes), Place(second, True)
+
+
+def speaks_against(event: Witness, draws: Sequence[Draws], side: int, point: Point) -> bool:
+    """Return whether an event speaks against a claim at this point, by draws that it may have been
+    chosen on. side: the one that it is more likely on.
+    """
+    own, other = draws[side], draws[1 - side]
+    hits = [np.array([np.count_nonzero(event.happens_in(one, {}))]) for one in (own, other)]
+    surplus = hits[0] - point[1] * len(own)
+    return bool(signed_root(surplus, hits[1], len(own) / len(other), point[0])[0] >= _SPEAKS)
 
 
 def _tells(event: Witness) -> bool:

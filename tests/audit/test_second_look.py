@@ -145,7 +145,11 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         )
         counts.add(tuple((one.hits, one.other_hits) for one in seen))
         assert {(one.draws, one.other_draws) for one in seen} == {(choosing, choosing)}
-        assert all(shot.earlier == seen[shot.side] for shot in shots)
+        places = [place for side in (0, 1) for place in study.before.places[side]]
+        assert [shot.earlier for shot in shots] == [
+            seen[shot.side] if place.counted else None
+            for shot, place in zip(shots, places, strict=True)
+        ]
         certificates = fixed.certify(0, study, shots)
         assert all(
             one.earlier is shot.earlier for one, shot in zip(certificates, shots, strict=True)

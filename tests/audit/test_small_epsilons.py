@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from audits.classical.noisy_max import RNM_1
 from dpverify.audit import audit
 from dpverify.audit.certificates import Aim
+from dpverify.audit.confidence_regions import Counted
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.encoding import encode
-from dpverify.audit.studies import SEVERAL, Before, Study
+from dpverify.audit.studies import Before, Place, Shot, Study, places_of, speaks_against
 from dpverify.audit.witnesses.choosing import Witness, ranked
 from dpverify.audit.witnesses.directions import evident_steps
 from dpverify.audit.witnesses.features import Candidate, number
@@ -83,36 +85,105 @@ def test_an_event_that_may_refute_and_shows_the_largest_bound_comes_first_and_la
     assert [one.candidate.description for one in options.witnesses] == ["number 0"]
 
 
+LOOKED = {
+    "alike": (Place(0.8, True), Place(0.2, True)),
+    "suspicious": (Place(0.5, False), Place(0.5, True)),
+    "unsettled": (Place(0.9, True), Place(0.1, False)),
+    "settled": (Place(1.0, True),),
+    "single calls": None,  # no draw of a look certifies
+}
+
+
+AIM = Aim((0.1, 0.0), 32.0)
+
+
+def study_of(look: str, events: list[str], root: float | None) -> Study:
+    """Return a study after a look, of these events of one direction, the last of which shows most;
+    and of a suspicious one at so many standard errors."""
+    known = {
+        name: Witness(Candidate(name, number(0), True), 1, float(at), AIM, root or 0.0)
+        for at, name in enumerate(("suspect", "refuting", "bound", "other"))
+    }
+    first, *besides = [known[name] for name in events]
+    nothing, counted, places = cast(Any, None), Counted(30, 100, 20, 100), LOOKED[look]
+    counts = cast(Any, SimpleNamespace(counted=lambda *_: counted))
+    hopes, both = ((0.0, 0.0, 0.0),) * 2, (known["bound"],) * 2
+    before = places and Before(hopes, (places, places), both, 100, (0.1, 0.1), counts)
+    return Study(
+        0, nothing, (first, first), (tuple(besides),) * 2, ((), ()), 1000, nothing,
+        suspects=(None if root is None else known["suspect"], None), before=before or None,
+    )  # fmt: skip
+
+
+def names_of(shots: list[Shot]) -> list[str]:
+    """Name the events, with a star where the draws of the look count."""
+    return [f"{shot.witness}{'*' * (shot.earlier is not None)}" for shot in shots]
+
+
 @pytest.mark.parametrize(
-    ("root", "shares", "names", "parts"),
+    ("root", "look", "names", "parts"),
     [
-        (3.0, SEVERAL, ["suspect", "bound"], [0.8, 0.2]),
-        (2.0, SEVERAL, ["refuting", "bound"], [0.8, 0.2]),
-        (3.0, (1.0,), ["refuting"], [1.0]),  # a refutation was promised before the look
-        (3.0, None, ["suspect", "bound"], [0.5, 0.5]),  # single calls: no draw of a look certifies
-        (3.5, None, ["suspect", "bound"], [0.8, 0.2]),
-        (2.0, None, ["refuting", "bound", "suspect"], [0.792, 0.198, 0.01]),
+        (3.0, "alike", ["suspect*", "bound*"], [0.8, 0.2]),
+        (2.0, "alike", ["refuting*", "bound*"], [0.8, 0.2]),
+        (3.0, "suspicious", ["suspect", "bound*"], [0.5, 0.5]),
+        (2.0, "suspicious", ["refuting", "bound*"], [0.5, 0.5]),
+        (3.0, "unsettled", ["bound*", "suspect"], [0.9, 0.1]),
+        (3.0, "settled", ["bound*"], [1.0]),
+        (3.0, "single calls", ["suspect", "bound"], [0.5, 0.5]),
+        (3.5, "single calls", ["suspect", "bound"], [0.8, 0.2]),
+        (2.0, "single calls", ["refuting", "bound", "suspect"], [0.792, 0.198, 0.01]),
     ],
 )
 def test_a_suspicious_event_takes_the_place_of_what_may_refute(
-    root: float, shares: tuple[float, ...] | None, names: list[str], parts: list[float]
+    root: float, look: str, names: list[str], parts: list[float]
 ) -> None:
-    """Certify the event of the largest bound beside it, with the rest of alpha."""
-    aim = Aim((0.1, 0.0), 32.0)
-    suspect, refuting, bound = (
-        Witness(Candidate(name, number(0), True), 1, float(at), aim, root)
-        for at, name in enumerate(("suspect", "refuting", "bound"))
-    )
-    pair, nothing = (refuting, refuting), cast(Any, None)
-    weights = (0.0, 0.0)
-    before = shares and Before(((0, 0, 0), (0, 0, 0)), shares, pair, 100, weights, nothing)
-    study = Study(
-        0, nothing, pair, ((bound,), (bound,)), ((), ()), 1000, nothing,
-        suspects=(suspect, None), before=before or None,
-    )  # fmt: skip
-    shots = study.shots(0, 0.05)
-    assert [str(shot.witness) for shot in shots] == names
+    """Certify the event of the largest bound beside it, with the rest of alpha; a star: the draws
+    of the look count."""
+    two = look in ("unsettled", "settled")  # looks for no refutation
+    shots = study_of(look, ["bound"] if two else ["refuting", "bound"], root).shots(0, 0.05)
+    assert names_of(shots) == names
     assert [shot.alpha / 0.05 for shot in shots] == pytest.approx(parts)
+
+
+@pytest.mark.parametrize(
+    ("look", "events", "expected"),
+    [
+        ("suspicious", ["bound", "other", "bound"], ["other", "bound*"]),
+        ("suspicious", ["bound"], ["bound", "bound*"]),
+        ("alike", ["bound", "other", "bound"], ["bound*", "other*"]),
+        ("alike", ["bound"], ["bound*"]),
+        ("unsettled", ["bound"], ["bound*"]),
+    ],
+)
+def test_the_event_of_the_largest_bound_has_the_place_that_counts_the_look(
+    look: str, events: list[str], expected: list[str]
+) -> None:
+    """Where it may also refute most, another event has the other place; one without another has
+    both, or leaves a part of alpha."""
+    assert names_of(study_of(look, events, None).shots(0, 0.05)) == expected
+
+
+def test_an_event_speaks_against_a_claim_by_what_was_seen() -> None:
+    """460 of 40,000 draws against 400 are .7 standard errors above the claim .1, 500 are 2; the
+    median of numbers whose odds are small speaks for the claim."""
+    event = Witness(Candidate("number 0", number(0), True, fitted=False), 1, 1.0, AIM, 0.0)
+    for hits, others, speaks in ((460, 400, False), (500, 400, True), (20_600, 20_000, False)):
+        draws = [_shares(hits), _shares(others)]
+        assert speaks_against(event, draws, 0, (0.1, 0.0)) is speaks
+        assert not speaks_against(event, draws, 1, (0.1, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("suspicious", "uncertain", "refutes", "look"),
+    [
+        (True, True, True, "alike"), (True, True, False, "suspicious"),
+        (False, True, False, "unsettled"), (False, False, True, "settled"),
+    ],
+)  # fmt: skip
+def test_places_follow_from_what_was_seen_before(
+    suspicious: bool, uncertain: bool, refutes: bool, look: str
+) -> None:
+    assert places_of(suspicious, uncertain, refutes) == LOOKED[look]
 
 
 def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:

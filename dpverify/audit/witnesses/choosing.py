@@ -12,11 +12,11 @@ import scipy
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import share_of
 from dpverify.audit.outputs.laws import Draws
+from dpverify.audit.witnesses.comparing import compared
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.judging import (
     CLOSE,
     CONTENDERS,
-    LEARNED,
     PLAINER,
     Scored,
     Scores,
@@ -33,12 +33,9 @@ from dpverify.audit.witnesses.thresholds import (
     moved,
     with_share,
 )
+from dpverify.audit.witnesses.trends import clearest, expected_of
 from dpverify.privacy.numbers import Floats
 
-# standard errors by which a later one must be worth more by counting; a fitted one
-_HARDER = 0.2, 0.5
-_LIKELY = 4  # how many of the likeliest are compared besides
-_FAR_LIKELIER = 5.0  # in the logarithm of the likelihood
 # distance below the claim beyond which nothing is refuted: then the largest bound counts
 _HOPELESS = 0.1
 # standard errors by which two directions promise as much, and what the better of both shows more
@@ -107,22 +104,46 @@ def _ranked(
     task = replace(task, divides=task.divides and _gains_by_division(events, scores, task))
 
     foremost = [_foremost(events[side], task, most) for side in (0, 1)]
-    most_promising = max(best[0].promise for best in foremost)
+    by_trend: list[Witness | None] = [None, None]
+    if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
+        most_promising = max(best[0].promise for best in foremost)
+        for side, (best,) in enumerate(foremost):
+            likely = best.promise > most_promising - CLOSE
+            foremost[side] = [
+                compared(best, events[side], side, scores, task, contenders, likely=likely)
+            ]
+        by_trend = _by_trend([best for (best,) in foremost], scores, candidates, task)
 
     def options(side: int) -> Options:
-        best = foremost[side]
-        if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
-            likely = _LIKELY if best[0].promise > most_promising - CLOSE else 0
-            likeliest = _likeliest(events[side], scores, likely)
-            best = [_compared(best[0], events[side], likeliest, side, scores, task, contenders)]
-        witnesses = tuple(_finished(one, side, scores, task) for one in best)
-        suspect = suspects[side]
+        trend, suspect = by_trend[side], suspects[side]
+        witnesses = tuple(_finished(one, side, scores, task) for one in foremost[side])
+        if trend is not None:
+            witnesses = (_settled(trend, side, scores, task),)
         if suspect is not None:
-            suspect = _with(suspect, at_its_value, side, scores, task)
-            suspect = _with(suspect, with_share, side, scores, task)
+            suspect = _settled(suspect, side, scores, task)
         return Options(witnesses, suspect)
 
     return options(0), options(1)
+
+
+def _by_trend(
+    best: Sequence[Witness], scores: Scores, candidates: Sequence[Candidate], task: Task
+) -> list[Witness | None]:
+    """Return, for either direction, the event of the clearest trend, where its bound is expected
+    to be larger than that of the best event, and more than this one promises; otherwise None.
+    """
+    chosen: list[Witness | None] = [None, None]
+    least = [
+        max(one.promise, expected_of(one, scores, side, task)) for side, one in enumerate(best)
+    ]
+    if max(least) == math.inf or any(one.candidate.fitted for one in best):
+        return chosen
+    trend = clearest(scores, candidates)
+    for side in (0, 1):
+        event = None if trend is None else trend.event(scores, side, task)
+        if event and event[1] > least[side]:
+            chosen[side] = event[0]
+    return chosen
 
 
 def _with_bound(options: Options, bound: Witness) -> Options:
@@ -176,72 +197,17 @@ def _finished(witness: Witness, side: int, scores: Scores, task: Task) -> Witnes
     if not task.refute or witness.promise < -_HOPELESS:
         plain = replace(task, refute=False)
         witness = _with(witness, _along_its_curve, side, scores, plain)
+    return _settled(witness, side, scores, task)
+
+
+def _settled(witness: Witness, side: int, scores: Scores, task: Task) -> Witness:
+    """Return the witness at its one value, if it has one, with its final share."""
     witness = _with(witness, at_its_value, side, scores, task)
     return _with(witness, with_share, side, scores, task)
 
 
 def _along_its_curve(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
     return moved(chosen, own, other, task, curve_of(own, other, task))[0]
-
-
-def _compared(
-    best: Witness,
-    witnesses: Sequence[Witness],
-    likeliest: Sequence[Witness],
-    side: int,
-    scores: Scores,
-    task: Task,
-    number: int,
-) -> Witness:
-    """Return the witness that is worth most, among those that promise nearly as much as the
-    best and the likeliest; the plainest where several are worth the same.
-
-    It leaves out those whose curves of odds make the sides of all draws far less likely than
-    another's: rare events are too few to tell scores by, and a score that tells more does so
-    far out as well.
-    """
-    close = [one for one in witnesses if best.promise - CLOSE < one.promise]
-    close = sorted(close, key=lambda one: -one.promise)[:number]
-    if any(witness.aim.impossible for witness in close):
-        return best
-    tried, chosen_from = [], [*close, *likeliest]
-    for witness in (one for one in witnesses if any(one is other for other in chosen_from)):
-        scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
-        sides = scored[side], scored[1 - side]
-        tried.append((witness, sides, curve_of(*sides, task)))
-    likely = max((curve.likely for _, _, curve in tried if curve is not None), default=-np.inf)
-    gains = [scores.gains[id(witness.candidate)] * sum(map(len, s)) for witness, s, _ in tried]
-    most, first = -np.inf, best
-    for (witness, sides, curve), gain in zip(tried, gains, strict=True):
-        if curve is not None and curve.likely < likely - _FAR_LIKELIER:
-            continue
-        # without a curve it may be apart from all others, but then it promises most
-        if curve is None and gain < max(gains) - 2 * _FAR_LIKELIER and witness is not first:
-            continue
-        chosen = Chosen(witness.threshold, witness.aim, witness.promise)
-        there, worth = moved(chosen, *sides, task, curve)
-        # earlier ones are plainer, and a later one may look better by chance, the more so if rarer
-        if most > -np.inf:
-            hits = [np.count_nonzero(one >= there.threshold) + 1 for one in sides]
-            worth -= _HARDER[witness.candidate.fitted] * math.sqrt(1 / hits[0] + 1 / hits[1])
-        worth -= LEARNED[0] * witness.candidate.fitted
-        if worth > most + PLAINER:
-            best, most = witness, worth
-    return best
-
-
-def _likeliest(witnesses: Sequence[Witness], scores: Scores, number: int) -> list[Witness]:
-    """Return so many witnesses of the scores that make the sides of all draws likeliest, each with
-    the sign that promises more.
-    """
-    by_candidate: dict[int, Witness] = {}
-    for one in witnesses:
-        before = by_candidate.setdefault(id(one.candidate), one)
-        if one.promise > before.promise:
-            by_candidate[id(one.candidate)] = one
-    promising = [key for key, one in by_candidate.items() if one.promise > -np.inf]
-    promising.sort(key=lambda key: -scores.gains[key])
-    return [by_candidate[key] for key in promising[:number]]
 
 
 def _foremost(witnesses: Sequence[Witness], task: Task, most: int) -> list[Witness]:

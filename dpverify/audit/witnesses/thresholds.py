@@ -68,14 +68,14 @@ def best_thresholds(own: Floats, other: Floats, task: Task) -> tuple[Chosen, Cho
     counts = hits, len(own), other_hits, len(other)
 
     if len(task.points) > 1:
-        best = _best(thresholds, *counts, standard_errors(*counts, task), task)
+        best = most_promising(thresholds, *counts, standard_errors(*counts, task), task)
         return best, best
     ((epsilon, delta),) = task.points
     above = hits.astype(np.float64) - delta * len(own)
     roots = signed_root(above, other_hits, len(own) / len(other), epsilon)
     return (
-        _best(thresholds, *counts, above_claimed(*counts, task), task),
-        _best(thresholds, *counts, _rarest(roots)[None, :], task),
+        most_promising(thresholds, *counts, above_claimed(*counts, task), task),
+        most_promising(thresholds, *counts, _rarest(roots)[None, :], task),
     )
 
 
@@ -112,7 +112,7 @@ def moved(
         if curve is None:
             return chosen, chosen.promise
         counts = curve.hits, sizes[0], curve.other_hits, sizes[1]
-        best = _best(
+        best = most_promising(
             curve.thresholds, *counts, standard_errors(*counts, task, doubt=OPTIMISM), task
         )
         return replace(best, promise=chosen.promise), chosen.promise
@@ -124,7 +124,7 @@ def moved(
         more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
         if promised.max() >= max(chosen.promise, there_promised + more):
             worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
-            best = _best(curve.thresholds, *counts, promised, task)
+            best = most_promising(curve.thresholds, *counts, promised, task)
             at = int(np.argmax(promised))
             return replace(best, promise=chosen.promise), float(worth[0, at])
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
@@ -148,10 +148,10 @@ def _expected_best(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Ch
     expected = above_claimed(*seen, task, power=0.0, optimism=_LESS)
     if max(expected.max(), chosen.promise) > 0:
         return chosen
-    return replace(_best(thresholds, *seen, expected, task), promise=chosen.promise)
+    return replace(most_promising(thresholds, *seen, expected, task), promise=chosen.promise)
 
 
-def _best(
+def most_promising(
     thresholds: Floats,
     hits: Counts | Floats,
     draws: int,
@@ -160,6 +160,7 @@ def _best(
     promised: Floats,
     task: Task,
 ) -> Chosen:
+    """Return the threshold that promises most. promised: shape (points claimed, thresholds)."""
     which, best = divmod(int(np.argmax(promised)), len(thresholds))
     p, q = (
         float(estimate(k[best], n, 0.0)[0]) for k, n in ((hits, draws), (other_hits, other_draws))
