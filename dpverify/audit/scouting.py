@@ -160,9 +160,9 @@ class Scouting:
             left -= choosing
             if not _are_guessed(laws, points):
                 events = events_of(options)
-                refutes = [speaks_against(events[side], first, side, points[0]) for side in (0, 1)]
+                against = [speaks_against(events[side], first, side, points[0]) for side in (0, 1)]
                 counts = hits_of(laws, events, chunks, watch.copied())
-                before = Before.of(options, refutes, counts, choosing, left, suspicious)
+                before = Before.of(options, against, counts, choosing, left, suspicious)
             options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
         return self._study_of(index, laws, options, second, left, watch, before)
 

@@ -32,8 +32,8 @@ _EITHER = 0.5, 0.5  # likewise, where one of them is suspicious
 _UNSETTLED = 0.9, 0.1  # likewise, if a look that no suspicion began leaves it in doubt
 _LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only certifies: where its
 # event is not fitted, and where it is, so that more draws may teach a much better one
-_ASIDE = 0.01  # share of it for an event that only its counts speak for
-_SPEAKS = 1.0  # standard errors above the claim from which an event speaks against it
+_ASIDE = 0.01  # share of a direction's alpha for an event that only its counts speak for
+_AGAINST = 1.0  # standard errors above the claim from which an event speaks against it
 SUSPICIOUS, _PLAIN = 2.5, 3.3
 """Standard errors above the claim that the best of many events has by chance: often, rarely."""
 
@@ -54,11 +54,13 @@ class Place(NamedTuple):
 class Before:
     """Choices that were fixed before a second look drew, and counts of what it drew.
 
-    hopes: of the two directions, for the division of alpha. places: for either direction, those of
-    its events, in order. events: one of either direction. draws: of the look, on either side.
-    weights: of these draws, for either event. counts: of the events.
+    suspicious: whether a suspicion began the look. hopes: of the two directions, for the division
+    of alpha. places: for either direction, those of its events, in order. events: one of either
+    direction. draws: of the look, on either side. weights: of these draws, for either event.
+    counts: of the events.
     """
 
+    suspicious: bool
     hopes: tuple[Hope, Hope]
     places: tuple[tuple[Place, ...], tuple[Place, ...]]
     events: tuple[Witness, Witness]
@@ -70,7 +72,7 @@ class Before:
     def of(
         cls,
         options: Sequence[Options],
-        refutes: Sequence[bool],
+        against: Sequence[bool],
         counts: Seen,
         draws: int,
         left: int,
@@ -80,18 +82,18 @@ class Before:
 
         Its draws count less than as many others, since the event before it may tell much less
         than the one after it. Half the weight costs 1% of the power where both tell as much.
-        They count nothing for an event that promises no bound above 0. refutes: whether the event
-        of either direction speaks against the claim so far (``speaks_against``); where it speaks
-        for the claim, it does not count for what is to refute it.
+        They count nothing where the event before it promises no bound above 0; nor for what is to
+        refute the claim, where that event does not speak against it. against: whether it does so
+        far, for either direction (``speaks_against``).
         """
         uncertain, events = doubtful(options), events_of(options)
         suspects = [one.suspect if uncertain else None for one in options]
         hopes = [_hope(one.promise, suspect) for one, suspect in zip(events, suspects, strict=True)]
-        places = [places_of(suspicious, uncertain, one) for one in refutes]
+        places = [places_of(suspicious, uncertain, one) for one in against]
         part = draws / (draws + left)
         weights = [part * _LIGHTER[one.candidate.fitted] * _tells(one) for one in events]
         both = (hopes[0], hopes[1]), (places[0], places[1])
-        return cls(*both, events, draws, (weights[0], weights[1]), counts)
+        return cls(suspicious, *both, events, draws, (weights[0], weights[1]), counts)
 
     def seen(self, side: int) -> Earlier | None:
         """Return the counts of the event of one direction; None if they count nothing."""
@@ -188,35 +190,40 @@ class Study:
         return shots + aside
 
     def _fixed_shots(self, side: int, alpha: float, before: Before) -> list[Shot]:
-        """Return the events in the places that were fixed before these were chosen. Where only one
-        event may refute, and shows most, it has both places: these are two tests.
+        """Return the events in the places that were fixed before these were chosen.
+
+        A look for a suspicious event has what may refute first; an event without another has both
+        places, if these are two tests. After other looks the event of the largest bound is first.
         """
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
         bound, places, earlier = several[-1], before.places[side], before.seen(side)
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
             several = [suspect, bound] if suspect.promise >= SUSPICIOUS else [*several, suspect]
-        counted = [place.counted for place in places]
         others = [one for one in several if not one.is_same_as(bound)]
-        if counted == [False, True]:
-            several = [others[0] if others else bound, bound]
-        elif counted != [True, True]:
+        if (
+            earlier is None and not others
+        ):  # no draw of the look counts, so alpha may be put together
+            return [Shot(side, bound, alpha)]
+        if not before.suspicious:
             several = [bound, *others]
+        elif not places[0].counted:
+            several = [others[0] if others else bound, bound]
         return [
             Shot(side, event, alpha * place.share, earlier if place.counted else None)
             for event, place in zip(several, places, strict=False)
         ]
 
 
-def places_of(suspicious: bool, uncertain: bool, refutes: bool) -> tuple[Place, ...]:
+def places_of(suspicious: bool, uncertain: bool, against: bool) -> tuple[Place, ...]:
     """Return the places of a direction's events: first for what is to refute the claim, and second
     for the largest bound, if a suspicion began the look; the other way round otherwise.
     """
     if not uncertain:
         return (Place(1.0, True),)
     if not suspicious:
-        return Place(_UNSETTLED[0], True), Place(_UNSETTLED[1], refutes)
-    first, second = SEVERAL if refutes else _EITHER
-    return Place(first, refutes), Place(second, True)
+        return Place(_UNSETTLED[0], True), Place(_UNSETTLED[1], against)
+    first, second = SEVERAL if against else _EITHER
+    return Place(first, against), Place(second, True)
 
 
 def speaks_against(event: Witness, draws: Sequence[Draws], side: int, point: Point) -> bool:
@@ -226,7 +233,7 @@ def speaks_against(event: Witness, draws: Sequence[Draws], side: int, point: Poi
     own, other = draws[side], draws[1 - side]
     hits = [np.array([np.count_nonzero(event.happens_in(one, {}))]) for one in (own, other)]
     surplus = hits[0] - point[1] * len(own)
-    return bool(signed_root(surplus, hits[1], len(own) / len(other), point[0])[0] >= _SPEAKS)
+    return bool(signed_root(surplus, hits[1], len(own) / len(other), point[0])[0] >= _AGAINST)
 
 
 def _tells(event: Witness) -> bool:

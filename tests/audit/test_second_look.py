@@ -139,6 +139,7 @@ def test_what_divides_alpha_is_fixed_before_a_second_look_draws(
         divided.add(
             (
                 study.before.hopes,
+                study.before.places,
                 tuple((shot.side, shot.alpha) for shot in shots),
                 tuple((one.event, one.share, one.weight) for one in seen),
             )

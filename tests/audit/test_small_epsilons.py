@@ -89,15 +89,17 @@ LOOKED = {
     "alike": (Place(0.8, True), Place(0.2, True)),
     "suspicious": (Place(0.5, False), Place(0.5, True)),
     "unsettled": (Place(0.9, True), Place(0.1, False)),
+    "unsettled, against": (Place(0.9, True), Place(0.1, True)),
     "settled": (Place(1.0, True),),
     "single calls": None,  # no draw of a look certifies
 }
 
 
+FOR_REFUTATIONS = "alike", "suspicious", "single calls"
 AIM = Aim((0.1, 0.0), 32.0)
 
 
-def study_of(look: str, events: list[str], root: float | None) -> Study:
+def study_of(look: str, events: list[str], root: float | None, weight: float = 0.1) -> Study:
     """Return a study after a look, of these events of one direction, the last of which shows most;
     and of a suspicious one at so many standard errors."""
     known = {
@@ -108,7 +110,8 @@ def study_of(look: str, events: list[str], root: float | None) -> Study:
     nothing, counted, places = cast(Any, None), Counted(30, 100, 20, 100), LOOKED[look]
     counts = cast(Any, SimpleNamespace(counted=lambda *_: counted))
     hopes, both = ((0.0, 0.0, 0.0),) * 2, (known["bound"],) * 2
-    before = places and Before(hopes, (places, places), both, 100, (0.1, 0.1), counts)
+    begun = look in FOR_REFUTATIONS
+    before = places and Before(begun, hopes, (places,) * 2, both, 100, (weight,) * 2, counts)
     return Study(
         0, nothing, (first, first), (tuple(besides),) * 2, ((), ()), 1000, nothing,
         suspects=(None if root is None else known["suspect"], None), before=before or None,
@@ -128,6 +131,7 @@ def names_of(shots: list[Shot]) -> list[str]:
         (3.0, "suspicious", ["suspect", "bound*"], [0.5, 0.5]),
         (2.0, "suspicious", ["refuting", "bound*"], [0.5, 0.5]),
         (3.0, "unsettled", ["bound*", "suspect"], [0.9, 0.1]),
+        (3.0, "unsettled, against", ["bound*", "suspect*"], [0.9, 0.1]),
         (3.0, "settled", ["bound*"], [1.0]),
         (3.0, "single calls", ["suspect", "bound"], [0.5, 0.5]),
         (3.5, "single calls", ["suspect", "bound"], [0.8, 0.2]),
@@ -139,8 +143,8 @@ def test_a_suspicious_event_takes_the_place_of_what_may_refute(
 ) -> None:
     """Certify the event of the largest bound beside it, with the rest of alpha; a star: the draws
     of the look count."""
-    two = look in ("unsettled", "settled")  # looks for no refutation
-    shots = study_of(look, ["bound"] if two else ["refuting", "bound"], root).shots(0, 0.05)
+    events = ["refuting", "bound"] if look in FOR_REFUTATIONS else ["bound"]
+    shots = study_of(look, events, root).shots(0, 0.05)
     assert names_of(shots) == names
     assert [shot.alpha / 0.05 for shot in shots] == pytest.approx(parts)
 
@@ -163,6 +167,16 @@ def test_the_event_of_the_largest_bound_has_the_place_that_counts_the_look(
     assert names_of(study_of(look, events, None).shots(0, 0.05)) == expected
 
 
+@pytest.mark.parametrize("look", ["suspicious", "alike", "unsettled"])
+def test_where_no_draw_of_a_look_counts_one_event_has_all_of_alpha(look: str) -> None:
+    """Two events keep their places; one event in two places would be the same test twice."""
+    (shot,) = study_of(look, ["bound"], None, weight=0.0).shots(0, 0.05)
+    assert (str(shot.witness), shot.alpha, shot.earlier) == ("bound", 0.05, None)
+    two = study_of(look, ["refuting", "bound"], None, weight=0.0).shots(0, 0.05)
+    shares = [place.share for place in LOOKED[look] or ()]
+    assert [shot.alpha / 0.05 for shot in two] == pytest.approx(shares)
+
+
 def test_an_event_speaks_against_a_claim_by_what_was_seen() -> None:
     """460 of 40,000 draws against 400 are .7 standard errors above the claim .1, 500 are 2; the
     median of numbers whose odds are small speaks for the claim."""
@@ -174,16 +188,17 @@ def test_an_event_speaks_against_a_claim_by_what_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("suspicious", "uncertain", "refutes", "look"),
+    ("suspicious", "uncertain", "against", "look"),
     [
         (True, True, True, "alike"), (True, True, False, "suspicious"),
-        (False, True, False, "unsettled"), (False, False, True, "settled"),
+        (False, True, False, "unsettled"), (False, True, True, "unsettled, against"),
+        (False, False, True, "settled"),
     ],
 )  # fmt: skip
 def test_places_follow_from_what_was_seen_before(
-    suspicious: bool, uncertain: bool, refutes: bool, look: str
+    suspicious: bool, uncertain: bool, against: bool, look: str
 ) -> None:
-    assert places_of(suspicious, uncertain, refutes) == LOOKED[look]
+    assert places_of(suspicious, uncertain, against) == LOOKED[look]
 
 
 def test_a_noisy_max_shows_a_part_of_its_epsilon_at_a_small_alpha() -> None:

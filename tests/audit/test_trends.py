@@ -129,13 +129,22 @@ def test_few_equal_or_infinite_scores_make_no_nonsense(
     for task in (TASK, Task([(1.0, 1e-5)], 1e-6, 1000), Task([(0.0, 0.0)], 0.05, 10, divides=True)):
         for side in (0, 1):
             best = trend.event(scores, side, task)
-            if len({*left, *right}) == 1:
+            if not trend.slope:
                 assert best is None
                 continue
             assert best is not None
             event, above = best
             assert not np.isnan(above)
             assert event.promise <= max(above, -task.points[0][0]) + 1e-12
+
+
+def test_what_has_no_trend_takes_no_place() -> None:
+    """Exact: two sides that are the same have the event that they had without trends."""
+    draws = encode(np.stack([tilted(0.05), np.arange(20_000) % 3], axis=1).astype(np.float64))
+    scores = Scores([[Scored.of(draws)], [Scored.of(draws)]], [[], []])
+    trend = clearest(scores, pool(2))
+    assert trend is not None
+    assert (trend.slope, trend.event(scores, 0, TASK)) == (0.0, None)
 
 
 def test_without_plain_scores_there_is_no_trend() -> None:

@@ -116,8 +116,10 @@ def _ranked(
 
     def options(side: int) -> Options:
         trend, suspect = by_trend[side], suspects[side]
-        witnesses = tuple(_finished(one, side, scores, task) for one in foremost[side])
-        if trend is not None:
+        witnesses: tuple[Witness, ...]
+        if trend is None:
+            witnesses = tuple(_finished(one, side, scores, task) for one in foremost[side])
+        else:
             witnesses = (_settled(trend, side, scores, task),)
         if suspect is not None:
             suspect = _settled(suspect, side, scores, task)
@@ -130,7 +132,8 @@ def _by_trend(
     best: Sequence[Witness], scores: Scores, candidates: Sequence[Candidate], task: Task
 ) -> list[Witness | None]:
     """Return, for either direction, the event of the clearest trend, where its bound is expected
-    to be larger than that of the best event, and more than this one promises; otherwise None.
+    to be larger than that of the best event, and more than this one promises; otherwise None. None
+    at all where the best of either direction is clear by itself, or of a score that learned.
     """
     chosen: list[Witness | None] = [None, None]
     least = [

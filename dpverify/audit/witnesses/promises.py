@@ -65,7 +65,7 @@ def above_claimed(
     p, p_low = estimate(hits, draws, -cautious)
     q, q_high = estimate(other_hits, other_draws, cautious)
     ((epsilon, delta),) = task.points
-    both = _divided if task.divides else np.hypot
+    both = divided_error if task.divides else np.hypot
     with np.errstate(divide="ignore", invalid="ignore"):
         error = both(np.log((p - delta) / (p_low - delta)), np.log(q_high / q))
         odds = np.log((p - delta) / q)
@@ -106,7 +106,7 @@ def above_claimed(
     return np.asarray(above)[None, :]
 
 
-def _divided(own: Floats, other: Floats) -> Floats:
+def divided_error(own: Floats, other: Floats) -> Floats:
     """Return the error of both sides together where their draws are divided in proportion to
     these errors for equal draws, as far as either side may have fewer; with equal draws it is the
     root of the sum of squares.

@@ -3,7 +3,8 @@
 Where the best event is few standard errors from none, the best of the thousands of thresholds
 that all scores have is often a rare event that differs by chance. Whether a score tells anything is
 seen better from all its ranks at once (the test of Wilcoxon, Mann and Whitney): that is one number
-for each score. If odds rise evenly along the ranks, it also says what every threshold will show.
+for each score. If what tells the sides apart rises evenly along the ranks, it also says what every
+threshold will show.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dpverify.audit.witnesses.judging import Scores, Witness
 from dpverify.audit.witnesses.promises import (
     Task,
     above_claimed,
+    divided_error,
     estimate,
     signed_root,
 )
@@ -52,21 +54,23 @@ class Trend:
 
     def event(self, scores: Scores, side: int, task: Task) -> tuple[Witness, float] | None:
         """Return the event of the largest expected bound in one direction, with what that bound
-        exceeds the claim by; None if all outputs have one score.
+        exceeds the claim by; None if there is no trend. What it makes of odds may be more than the
+        claim allows.
         """
+        if not self.slope:
+            return None
         sign = 1 if (self.slope > 0) == (side == 0) else -1
         sides = [sign * one for one in scores.by(self.candidate)]
         both, sizes = np.sort(np.concatenate(sides)), (len(sides[side]), len(sides[1 - side]))
         at = np.unique(both[np.linspace(0, len(both) - 1, _THRESHOLDS).astype(np.intp)])[1:]
-        if not len(at):
-            return None
         counts = [len(one) - np.searchsorted(np.sort(one), at) for one in sides]
         seen = self._believed(counts[side], sizes[0], counts[1 - side], sizes[1])
         expected = above_claimed(*seen, task, power=0.0, optimism=0.0)
         best = most_promising(at, *seen, expected, task)
         promise = float(above_claimed(*seen, task)[0, int(expected.argmax())])
         claimed = task.points[0][0]
-        promise = max(promise, min(0.0, _FAINT * (best.promise + claimed) - claimed))
+        if best.promise > -claimed:
+            promise = max(promise, min(0.0, _FAINT * (best.promise + claimed) - claimed))
         event = Witness(self.candidate, sign, best.threshold, best.aim, promise)
         return event, best.promise
 
@@ -82,7 +86,8 @@ class Trend:
         variance = (1 - p) / p / draws + (1 - q) / q / other_draws
         bent = np.square(_BENT * trend)
         odds = trend + bent / (bent + variance) * (np.log(p / q) - trend)
-        apart = np.minimum(np.tanh(odds / 2), (1 - share) / share)
+        room = (1 - share) / share
+        apart = np.clip(np.tanh(odds / 2), -room, room)
         return draws * share * (1 + apart), draws, other_draws * share * (1 - apart), other_draws
 
 
@@ -106,9 +111,10 @@ def expected_of(event: Witness, scores: Scores, side: int, task: Task) -> float:
     if p <= delta or root <= _LESS:
         return -math.inf
     odds = math.log((p - delta) / q) * (1 - _LESS / root)
-    error = math.hypot(math.sqrt(p * (1 - p)) / (p - delta), math.sqrt((1 - q) / q))
-    certain = error / math.sqrt(task.draws) * float(scipy.special.ndtri(task.alpha))
-    return min(odds, claimed) + certain - claimed
+    errors = np.array([math.sqrt(p * (1 - p)) / (p - delta)]), np.array([math.sqrt((1 - q) / q)])
+    error = float((divided_error if task.divides else np.hypot)(*errors)[0])
+    margin = error / math.sqrt(task.draws) * float(scipy.special.ndtri(task.alpha))
+    return min(odds, claimed) + margin - claimed
 
 
 def clearest(scores: Scores, candidates: Iterable[Candidate]) -> Trend | None:
