@@ -83,8 +83,8 @@ class Before:
         Its draws count less than as many others, since the event before it may tell much less
         than the one after it. Half the weight costs 1% of the power where both tell as much.
         They count nothing where the event before it promises no bound above 0; nor for what is to
-        refute the claim, where that event does not speak against it. against: whether it does so
-        far, for either direction (``speaks_against``).
+        refute the claim, where that event does not speak against it. against: whether it has done
+        so before the look, for either direction (``speaks_against``).
         """
         uncertain, events = doubtful(options), events_of(options)
         suspects = [one.suspect if uncertain else None for one in options]
@@ -200,9 +200,7 @@ class Study:
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
             several = [suspect, bound] if suspect.promise >= SUSPICIOUS else [*several, suspect]
         others = [one for one in several if not one.is_same_as(bound)]
-        if (
-            earlier is None and not others
-        ):  # no draw of the look counts, so alpha may be put together
+        if earlier is None and not others:  # nothing of the look counts: both would be one test
             return [Shot(side, bound, alpha)]
         if not before.suspicious:
             several = [bound, *others]

@@ -162,8 +162,8 @@ def test_a_suspicious_event_takes_the_place_of_what_may_refute(
 def test_the_event_of_the_largest_bound_has_the_place_that_counts_the_look(
     look: str, events: list[str], expected: list[str]
 ) -> None:
-    """Where it may also refute most, another event has the other place; one without another has
-    both, or leaves a part of alpha."""
+    """Put another event into the other place where this one may also refute most; one without
+    another has both, or leaves a part of alpha."""
     assert names_of(study_of(look, events, None).shots(0, 0.05)) == expected
 
 

@@ -36,7 +36,8 @@ def trend_of(left: list[float] | Floats, right: list[float] | Floats) -> tuple[T
 
 
 def test_the_number_that_differs_is_found_and_no_rare_event_is_taken() -> None:
-    """Of twelve normal numbers one is larger by .035, 3.5 standard errors of 20,000 draws a side.
+    """Choose of twelve normal numbers the one that is larger by .035, which is 3.5 standard errors
+    of 20,000 draws a side.
 
     Seeds are fixed, so the result is: 13 of 20 are right (7 before); the clearest of independent
     trends would be right with probability .91, and some single events look better."""
