@@ -11,12 +11,14 @@ nothing, has odds of its own where no curve fits it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dpverify.audit.witnesses.saturating import held_odds
 from dpverify.privacy.numbers import Floats
 
 _RAREST, _WIDER = (
@@ -44,7 +46,8 @@ class Curve:
 
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they
     are hardly known. bends: the number of bends. likely: the logarithm of the likelihood of the
-    sides of all draws, which is the larger the more the score tells.
+    sides of all draws, which is the larger the more the score tells. held: the curve whose odds are
+    held below what was said to be most, where that is likelier (``saturating``).
     """
 
     thresholds: Floats
@@ -54,6 +57,7 @@ class Curve:
     high_other_hits: Floats
     bends: int
     likely: float
+    held: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +114,27 @@ class _Fit:
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.basis, spread)))
 
 
-def fitted_odds(own: Floats, other: Floats, *, bends: int = MOST_BENDS) -> Curve | None:
+def fitted_odds(
+    own: Floats, other: Floats, *, bends: int = MOST_BENDS, most: float = math.inf
+) -> Curve | None:
     """Return the curve, from scores of draws that did not make the score; None if these
     contradict it.
 
-    bends: how many the curve may have. About 1% of the curves that fit are refused, by
-    chi-square over levels of the score.
+    bends: how many the curve may have. most: the largest logarithm of the odds, or of the odds of
+    the other side, that a claim allows, for ``Curve.held``. About 1% of the curves that fit are
+    refused, by chi-square over levels of the score.
     """
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
         return None
     order = np.argsort(-scores)  # equal scores are of one level, in any order
     scores, sides = scores[order], (order < len(own)).astype(np.float64)
-    curve = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends)
+    curve = _curve(scores, sides, _ends(scores), np.zeros(0, np.intp), bends, most)
     if curve is None and bends:
         first, last = _repeated(scores)
         if 0 < len(last) <= _MOST_ATOMS:
             ends = np.union1d(_ends(scores), np.concatenate([first[first > 0] - 1, last]))
-            curve = _curve(scores, sides, ends, np.searchsorted(ends, last), bends)
+            curve = _curve(scores, sides, ends, np.searchsorted(ends, last), bends, most)
     return curve
 
 
@@ -159,7 +166,9 @@ def _repeated(scores: Floats) -> tuple[Ranks, Ranks]:
     return first[many], last[many]
 
 
-def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int) -> Curve | None:
+def _curve(
+    scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int, most: float
+) -> Curve | None:
     """Return the curve through levels that end at these ranks of decreasing scores; None if the
     draws contradict it.
 
@@ -183,13 +192,35 @@ def _curve(scores: Floats, sides: Floats, ends: Ranks, apart: Ranks, bends: int)
     misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
     if len(ends) <= numbers or scipy.special.chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
-    sizes = sides.sum(), len(sides) - sides.sum()
+    sizes = float(sides.sum()), float(len(sides) - sides.sum())
+    curve = _curve_of(scores[ends], both, odds, errors, sizes, bent, likely)
+    if bent or not 0 < most < math.inf:
+        return curve
+    line = levels.line()
+    even = math.log(sizes[0] / sizes[1])
+    held = held_odds((line.basis, line.weights), hits, both, apart, most, even)
+    if held[2] <= likely:
+        return curve
+    return replace(curve, held=_curve_of(scores[ends], both, held[0], held[1], sizes, 0, held[2]))
+
+
+def _curve_of(
+    thresholds: Floats,
+    both: Floats,
+    odds: Floats,
+    errors: Floats,
+    sizes: tuple[float, float],
+    bends: int,
+    likely: float,
+) -> Curve:
+    """Return the curve with these logarithms of the odds, and their errors, at every level. both:
+    draws there; sizes: draws of either side."""
     hits, others, low, high = (
         np.minimum(np.cumsum(both * scipy.special.expit(sign * logs)), size)
         for logs in (odds, odds - errors)
         for sign, size in zip((1, -1), sizes, strict=True)
     )
-    return Curve(scores[ends], hits, others, low, high, bent, likely)
+    return Curve(thresholds, hits, others, low, high, bends, likely)
 
 
 def _simplest(

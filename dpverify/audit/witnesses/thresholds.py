@@ -18,7 +18,7 @@ from dpverify.audit.confidence_regions import (
     share_for_parts,
     share_of,
 )
-from dpverify.audit.witnesses.calibrating import MOST_BENDS, Curve, fitted_odds
+from dpverify.audit.witnesses.calibrating import Curve, fitted_odds
 from dpverify.audit.witnesses.promises import (
     OPTIMISM,
     TINY,
@@ -91,7 +91,10 @@ def _rarest(roots: Floats) -> Floats:
 
 def curve_of(own: Floats, other: Floats, task: Task) -> Curve | None:
     """Return the curve that ``moved`` follows; None where odds follow none."""
-    return fitted_odds(own, other, bends=0 if len(task.points) > 1 else MOST_BENDS)
+    if len(task.points) > 1:
+        return fitted_odds(own, other, bends=0)
+    ((epsilon, delta),) = task.points
+    return fitted_odds(own, other, most=math.inf if delta or task.refute else epsilon)
 
 
 def moved(
@@ -117,16 +120,9 @@ def moved(
         )
         return replace(best, promise=chosen.promise), chosen.promise
     if curve is not None and (there[1] or not curve.bends):
-        counts = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
-        promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
-        stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
-        there_promised = float(promised[0, stays])
-        more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
-        if promised.max() >= max(chosen.promise, there_promised + more):
-            worth = above_claimed(*counts, task, power=0.0, optimism=_DOUBT)
-            best = most_promising(curve.thresholds, *counts, promised, task)
-            at = int(np.argmax(promised))
-            return replace(best, promise=chosen.promise), float(worth[0, at])
+        best_there = _best_on(curve, chosen, sizes, task)
+        if best_there is not None:
+            return best_there
         # else a rare event apart from the rest, which a curve of few numbers cannot follow
     if curve is None:
         chosen = _expected_best(chosen, own, other, task)
@@ -134,6 +130,32 @@ def moved(
     raw = np.array(there[:1]), sizes[0], np.array(there[1:]), sizes[1]
     worth = above_claimed(*raw, task, power=0.0, optimism=_MORE_DOUBT)
     return chosen, max(chosen.promise, float(worth[0, 0]))
+
+
+def _best_on(
+    curve: Curve, chosen: Chosen, sizes: tuple[int, int], task: Task
+) -> tuple[Chosen, float] | None:
+    """Return the threshold of the largest bound that a curve lets expect, and what it is worth;
+    None where that is hardly more than the chosen one shows.
+
+    Far out odds are hardly known, so the curve is read a standard error low; but not one that is
+    held by the claim, of which that would be to say that only rare events reach it.
+    """
+    counts = low = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
+    if curve.held is not None and chosen.promise <= 0:
+        held = curve.held
+        counts = held.hits, sizes[0], held.other_hits, sizes[1]
+        low = held.low_hits, sizes[0], held.high_other_hits, sizes[1]
+    promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
+    at = int(np.argmax(promised))
+    stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
+    there_promised = float(promised[0, stays])
+    more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
+    if promised.max() < max(chosen.promise, there_promised + more):
+        return None
+    worth = above_claimed(*low, task, power=0.0, optimism=_DOUBT)
+    best = most_promising(curve.thresholds, *counts, promised, task)
+    return replace(best, promise=chosen.promise), float(worth[0, at])
 
 
 def _expected_best(chosen: Chosen, own: Floats, other: Floats, task: Task) -> Chosen:
