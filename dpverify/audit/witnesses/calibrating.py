@@ -194,12 +194,12 @@ def _curve(
         return None
     sizes = float(sides.sum()), float(len(sides) - sides.sum())
     curve = _curve_of(scores[ends], both, odds, errors, sizes, bent, likely)
-    if bent or not 0 < most < math.inf:
+    if not 0 < most < math.inf:
         return curve
     line = levels.line()
     even = math.log(sizes[0] / sizes[1])
     held = held_odds((line.basis, line.weights), hits, both, apart, most, even)
-    if held[2] <= likely:
+    if held[2] <= likely - bent * _EVIDENT / 2:  # a bend is a number more
         return curve
     return replace(curve, held=_curve_of(scores[ends], both, held[0], held[1], sizes, 0, held[2]))
 

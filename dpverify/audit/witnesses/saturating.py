@@ -40,7 +40,7 @@ def held_odds(
     def at(weights: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Return the line, the logarithms, by how much they rise with the line, the likelihood."""
         straight = basis @ weights
-        bent = np.tanh(straight / most)
+        bent = np.tanh(_divided(straight, most))
         odds, rises = most * bent, 1 - bent**2
         odds[apart], rises[apart] = straight[apart], 1.0
         shares = scipy.special.expit(odds + even)
@@ -64,9 +64,14 @@ def held_odds(
         straight, odds, rises, likely = at(weights)
     spread = np.linalg.solve(curvature(odds, rises)[1], basis.T).T
     errors = np.sqrt(np.einsum("ij,ij->i", basis, spread))
-    low = even + most * np.tanh((straight - errors) / most)
+    low = even + most * np.tanh(_divided(straight - errors, most))
     low[apart] = odds[apart] - errors[apart]
     return odds, odds - low, likely
+
+
+def _divided(line: Floats, most: float) -> Floats:
+    with np.errstate(over="ignore"):  # of a tiny epsilon
+        return line / most
 
 
 __all__ = ["held_odds"]
