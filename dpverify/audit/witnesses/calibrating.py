@@ -5,7 +5,8 @@ common an event. The logarithm of the odds is linear in many scores: log-ratios,
 Gaussians, what a regression learned. For a mixture it bends: where a record is sampled by a
 coin, odds are flat until outputs are such as only the record makes, and rise from there. So a
 line is fitted, and bends are added as far as the draws call for them; a few numbers then say
-what each threshold is worth. A score that many draws have, such as that of an output that says
+what each threshold is worth. Another curve rises no further than a claim allows, which is evident
+from fewer draws than bends are where it does not. A score that many draws have, such as that of an output that says
 nothing, has odds of its own where no curve fits it.
 """
 
@@ -47,7 +48,7 @@ class Curve:
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they
     are hardly known. bends: the number of bends. likely: the logarithm of the likelihood of the
     sides of all draws, which is the larger the more the score tells. held: the curve whose odds are
-    held below what was said to be most, where that is likelier (``saturating``).
+    held below what a claim allows, where that is likelier for as few numbers (``saturating``).
     """
 
     thresholds: Floats
