@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpverify.audit.outputs.draws import Draws
-from dpverify.audit.studies import best_of, root_at
-from dpverify.audit.witnesses.choosing import Options, ranked
+from dpverify.audit.studies import best_of
+from dpverify.audit.witnesses.choosing import ranked
 from dpverify.audit.witnesses.features import Candidate
 from dpverify.audit.witnesses.learned import Effort, candidates
 from dpverify.audit.witnesses.promises import Task
@@ -24,7 +24,6 @@ _OFTEN, _MOSTLY = 0.1, 2 / 3
 any.
 """
 _FEW = 32  # scores of an event, up to which its threshold needs no more draws
-_CLEAR = 6.0  # standard errors of an event of which more draws would hardly choose a better one
 _SETTLED = 1.1  # times as far apart on the draws that taught: then others would teach little
 
 
@@ -72,14 +71,4 @@ def is_settled(candidate: Candidate, first: Sequence[Draws], second: Sequence[Dr
     return taught * fresh >= 0 and abs(taught) <= _SETTLED * abs(fresh)
 
 
-def is_clear(options: Sequence[Options], draws: Sequence[Draws], delta: float) -> bool:
-    """Return whether the best event is so certain to show something that only a plain suspicion is
-    worth a second look. Of many events some look suspicious by chance, most of all where a
-    mechanism is exactly as private as claimed.
-    """
-    best = best_of(options)
-    side = int(best is options[1].witnesses[0])
-    return root_at(best, draws, side, (0.0, delta)) >= _CLEAR
-
-
-__all__ = ["halves", "is_clear", "is_evident", "is_settled"]
+__all__ = ["halves", "is_evident", "is_settled"]

@@ -24,7 +24,7 @@ from dpverify.audit.independence import (
     Watch,
     refuse_constant,
 )
-from dpverify.audit.looks import halves, is_clear, is_evident, is_settled
+from dpverify.audit.looks import halves, is_evident, is_settled
 from dpverify.audit.neighbors.pairs import NeighboringPair
 from dpverify.audit.outputs.draws import together
 from dpverify.audit.outputs.laws import (
@@ -39,7 +39,6 @@ from dpverify.audit.outputs.laws import (
 from dpverify.audit.outputs.transcripts import parted
 from dpverify.audit.studies import (
     MAIN,
-    PLAIN,
     SEVERAL,
     SUSPICIOUS,
     Before,
@@ -150,8 +149,7 @@ class Scouting:
 
         options, before = chosen(self.alpha), None
         yield
-        followed = self._followed(options, second) if one_point else SUSPICIOUS
-        suspicious = doubtful(options) and any(root_of(one) >= followed for one in options)
+        suspicious = doubtful(options) and any(root_of(one) >= SUSPICIOUS for one in options)
         affords = one_point and not evident and left - choosing >= self._fewest()
         if affords and (suspicious or self._may_learn_more(options, first, second)):
             # Fewer draws on the right event are better: all that was seen teaches, as many again
@@ -166,7 +164,7 @@ class Scouting:
                 counts = hits_of(laws, events, chunks, watch.copied())
                 before = Before.of(options, against, counts, choosing, left, suspicious)
             options = chosen(self.alpha * SEVERAL[0], refute=suspicious)
-        return self._study_of(index, laws, options, second, left, watch, before, followed)
+        return self._study_of(index, laws, options, second, left, watch, before)
 
     def _two_batches(
         self,
@@ -196,10 +194,9 @@ class Scouting:
         left: int,
         watch: Watch,
         before: Before | None,
-        followed: float,
     ) -> Study:
         """Return the study of these options, with what else is certified besides the best. second:
-        the draws that chose. followed: as in the study.
+        the draws that chose.
         """
         points = tested_points(self.guarantee)
         witnesses = events_of(options)
@@ -211,14 +208,7 @@ class Scouting:
         )
         besides = options[0].witnesses[1:], options[1].witnesses[1:]
         guess = _guess_of(witnesses, second, task) if _are_guessed(laws, points) else None
-        runners_up = options[0].runner_up, options[1].runner_up
-        told = guess, suspects, before, runners_up, followed
-        return Study(index, laws, witnesses, besides, along, left, watch, *told)
-
-    def _followed(self, options: tuple[Options, Options], draws: Sequence[Draws]) -> float:
-        """Return how many standard errors above the claim begin a second look."""
-        ((_, delta),) = tested_points(self.guarantee)
-        return PLAIN if is_clear(options, draws, delta) else SUSPICIOUS
+        return Study(index, laws, witnesses, besides, along, left, watch, guess, suspects, before)
 
     def _may_learn_more(
         self, options: tuple[Options, Options], first: Sequence[Draws], second: Sequence[Draws]

@@ -34,7 +34,7 @@ _LIGHTER = 0.5, 0.25  # weight of a draw that chooses as well, of one that only 
 # event is not fitted, and where it is, so that more draws may teach a much better one
 _ASIDE = 0.01  # share of a direction's alpha for an event that only its counts speak for
 _AGAINST = 1.0  # standard errors above the claim from which an event speaks against it
-SUSPICIOUS, PLAIN = 2.5, 3.3
+SUSPICIOUS, _PLAIN = 2.5, 3.3
 """Standard errors above the claim that the best of many events has by chance: often, rarely."""
 
 Hope = tuple[float, float, float]
@@ -116,9 +116,7 @@ class Study:
     with, on average.
     watch: evidence of noise that outputs share, so far none.
     guess: a guess at either side of single calls, for a claim without delta, with its promise.
-    before: the event before a second look, if its draws certify as well. runners_up: for either
-    direction, the event of the next largest bound. followed: standard errors above the claim from
-    which a suspect is certified before the largest bound.
+    before: the event before a second look, if its draws certify as well.
     """
 
     index: int
@@ -131,8 +129,6 @@ class Study:
     guess: tuple[Guess, float] | None = None
     suspects: tuple[Witness | None, Witness | None] = (None, None)
     before: Before | None = None
-    runners_up: tuple[Witness | None, Witness | None] = (None, None)
-    followed: float = SUSPICIOUS
 
     @property
     def division(self) -> Division:
@@ -170,7 +166,7 @@ class Study:
         if self.before is not None:
             return self.before.hopes[side]
         suspect = self.suspects[side] if side != EITHER_SIDE else None
-        return _hope(self.promises[side], suspect, self.followed)
+        return _hope(self.promises[side], suspect)
 
     def shots(self, side: int, alpha: float) -> list[Shot]:
         """Return the events to certify in one direction, or (side 2) a guess at either; several
@@ -183,8 +179,8 @@ class Study:
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
         shares, aside = SEVERAL[: len(several)], list[Shot]()
         if suspect is not None and not any(suspect.is_same_as(one) for one in several):
-            if suspect.promise >= self.followed:
-                shares = SEVERAL if suspect.promise >= PLAIN else _EITHER
+            if suspect.promise >= SUSPICIOUS:
+                shares = SEVERAL if suspect.promise >= _PLAIN else _EITHER
                 several = [suspect, several[-1]]
             else:
                 aside = [Shot(side, suspect, alpha * _ASIDE)]
@@ -197,9 +193,7 @@ class Study:
         """Return the events in the places that were fixed before these were chosen.
 
         A look for a suspicious event has what may refute first; an event without another has both
-        places, if these are two tests. Where after all nothing speaks plainly against the claim,
-        the two largest bounds have them: of two that are alike one is the larger by chance. After
-        other looks the event of the largest bound is first.
+        places, if these are two tests. After other looks the event of the largest bound is first.
         """
         several, suspect = [self.witnesses[side], *self.besides[side]], self.suspects[side]
         bound, places, earlier = several[-1], before.places[side], before.seen(side)
@@ -208,23 +202,14 @@ class Study:
         others = [one for one in several if not one.is_same_as(bound)]
         if earlier is None and not others:  # nothing of the look counts: both would be one test
             return [Shot(side, bound, alpha)]
-        runner_up = self.runners_up[side]
         if not before.suspicious:
             several = [bound, *others]
-        elif runner_up is not None and not self._refutes(side):
-            several = [bound, runner_up] if places[0].counted else [runner_up, bound]
         elif not places[0].counted:
             several = [others[0] if others else bound, bound]
         return [
             Shot(side, event, alpha * place.share, earlier if place.counted else None)
             for event, place in zip(several, places, strict=False)
         ]
-
-    def _refutes(self, side: int) -> bool:
-        """Return whether an event promises a refutation, or speaks plainly for one."""
-        suspect = self.suspects[side]
-        is_plain = suspect is not None and suspect.promise >= PLAIN
-        return is_plain or self.witnesses[side].promise > 0
 
 
 def places_of(suspicious: bool, uncertain: bool, against: bool) -> tuple[Place, ...]:
@@ -240,18 +225,13 @@ def places_of(suspicious: bool, uncertain: bool, against: bool) -> tuple[Place, 
 
 
 def speaks_against(event: Witness, draws: Sequence[Draws], side: int, point: Point) -> bool:
-    """Return whether an event speaks against a claim at this point (``root_at``)."""
-    return root_at(event, draws, side, point) >= _AGAINST
-
-
-def root_at(event: Witness, draws: Sequence[Draws], side: int, point: Point) -> float:
-    """Return how many standard errors an event is above what this point allows, by draws that it
-    may have been chosen on. side: the one that it is more likely on.
+    """Return whether an event speaks against a claim at this point, by draws that it may have been
+    chosen on. side: the one that it is more likely on.
     """
     own, other = draws[side], draws[1 - side]
     hits = [np.array([np.count_nonzero(event.happens_in(one, {}))]) for one in (own, other)]
     surplus = hits[0] - point[1] * len(own)
-    return float(signed_root(surplus, hits[1], len(own) / len(other), point[0])[0])
+    return bool(signed_root(surplus, hits[1], len(own) / len(other), point[0])[0] >= _AGAINST)
 
 
 def _tells(event: Witness) -> bool:
@@ -259,9 +239,9 @@ def _tells(event: Witness) -> bool:
     return event.promise + event.aim.point[0] > 0
 
 
-def _hope(promise: float, suspect: Witness | None, followed: float = SUSPICIOUS) -> Hope:
+def _hope(promise: float, suspect: Witness | None) -> Hope:
     """Return a key: a promised refutation first, then suspicion, then promise."""
-    root = 0.0 if suspect is None or suspect.promise < followed else suspect.promise
+    root = 0.0 if suspect is None or suspect.promise < SUSPICIOUS else suspect.promise
     return max(0.0, promise), root, promise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,20 +12,10 @@ from audits.classical.noisy_max import RNM_1
 from dpverify.audit import audit
 from dpverify.audit.certificates import Aim
 from dpverify.audit.confidence_regions import Counted
-from dpverify.audit.looks import is_clear
 from dpverify.audit.outputs.draws import Draws
 from dpverify.audit.outputs.encoding import encode
-from dpverify.audit.studies import (
-    PLAIN,
-    SUSPICIOUS,
-    Before,
-    Place,
-    Shot,
-    Study,
-    places_of,
-    speaks_against,
-)
-from dpverify.audit.witnesses.choosing import Options, Witness, ranked
+from dpverify.audit.studies import Before, Place, Shot, Study, places_of, speaks_against
+from dpverify.audit.witnesses.choosing import Witness, ranked
 from dpverify.audit.witnesses.directions import evident_steps
 from dpverify.audit.witnesses.features import Candidate, number
 from dpverify.audit.witnesses.learned import Effort, candidates
@@ -110,21 +99,12 @@ FOR_REFUTATIONS = "alike", "suspicious", "single calls"
 AIM = Aim((0.1, 0.0), 32.0)
 
 
-def study_of(
-    look: str,
-    events: list[str],
-    root: float | None,
-    weight: float = 0.1,
-    runner_up: str | None = None,
-    promise: float = 0.0,
-) -> Study:
+def study_of(look: str, events: list[str], root: float | None, weight: float = 0.1) -> Study:
     """Return a study after a look, of these events of one direction, the last of which shows most;
-    and of a suspicious one at so many standard errors. promise: of the others."""
-    names = "suspect", "refuting", "bound", "other", "runner-up"
-    promises = [root or 0.0, *[promise] * 4]
+    and of a suspicious one at so many standard errors."""
     known = {
-        name: Witness(Candidate(name, number(0), True), 1, float(at), AIM, promises[at])
-        for at, name in enumerate(names)
+        name: Witness(Candidate(name, number(0), True), 1, float(at), AIM, root or 0.0)
+        for at, name in enumerate(("suspect", "refuting", "bound", "other"))
     }
     first, *besides = [known[name] for name in events]
     nothing, counted, places = cast(Any, None), Counted(30, 100, 20, 100), LOOKED[look]
@@ -135,7 +115,6 @@ def study_of(
     return Study(
         0, nothing, (first, first), (tuple(besides),) * 2, ((), ()), 1000, nothing,
         suspects=(None if root is None else known["suspect"], None), before=before or None,
-        runners_up=(known[runner_up] if runner_up else None, None),
     )  # fmt: skip
 
 
@@ -186,64 +165,6 @@ def test_the_event_of_the_largest_bound_has_the_place_that_counts_the_look(
     """Put another event into the other place where this one may also refute most; one without
     another has both, or leaves a part of alpha."""
     assert names_of(study_of(look, events, None).shots(0, 0.05)) == expected
-
-
-@pytest.mark.parametrize(
-    ("look", "root", "promise", "expected"),
-    [
-        ("suspicious", 3.0, 0.0, ["runner-up", "bound*"]),
-        ("suspicious", None, 0.0, ["runner-up", "bound*"]),
-        ("suspicious", 3.5, 0.0, ["suspect", "bound*"]),
-        ("suspicious", None, 0.01, ["refuting", "bound*"]),
-        ("alike", 3.0, 0.0, ["bound*", "runner-up*"]),
-        ("alike", 3.5, 0.0, ["suspect*", "bound*"]),
-        ("unsettled", 3.0, 0.0, ["bound*", "suspect"]),
-        ("settled", 3.0, 0.0, ["bound*"]),
-    ],
-)
-def test_two_bounds_are_certified_where_a_look_plainly_found_nothing(
-    look: str, root: float | None, promise: float, expected: list[str]
-) -> None:
-    """Drop an event of which 3 standard errors are chance as likely as not."""
-    events = ["refuting", "bound"] if look in FOR_REFUTATIONS else ["bound"]
-    study = study_of(look, events, root, runner_up="runner-up", promise=promise)
-    assert names_of(study.shots(0, 0.05)) == expected
-
-
-def test_only_a_plain_suspicion_is_followed_beside_an_event_that_tells_much() -> None:
-    """Leave it a hundredth of alpha, and the order of pairs as it is."""
-    for root, followed, names in (
-        (3.0, SUSPICIOUS, ["suspect", "bound"]), (3.0, PLAIN, ["refuting", "bound", "suspect"]),
-        (3.5, PLAIN, ["suspect", "bound"]),
-    ):  # fmt: skip
-        study = replace(study_of("single calls", ["refuting", "bound"], root), followed=followed)
-        assert names_of(study.shots(0, 0.05)) == names
-        assert (study.hope(0)[1] > 0) is (names[0] == "suspect")
-
-
-def test_the_runner_up_is_the_next_largest_bound_of_another_score() -> None:
-    """21,400 against 20,000 of 40,000 show more than 21,300 of another number, and these more than
-    20,300; each number has one threshold."""
-    pool = [Candidate(f"number {j}", number(j), True, fitted=False) for j in range(3)]
-    sides = [_shares(20_300, 21_400, 21_300)], [_shares(20_000, 20_000, 20_000)]
-    for refute in (False, True):
-        task = Task([(0.1, 0.0)], 0.045, 77_000, refute=refute)
-        options, _ = ranked(*sides, pool, task, None, 1 + refute)
-        (*_, bound), runner_up = options.witnesses, options.runner_up
-        assert runner_up is not None
-        assert [one.candidate.description for one in (bound, runner_up)] == ["number 1", "number 2"]
-        alone, _ = ranked(*sides, pool[:1], task, None, 1 + refute)
-        assert alone.runner_up is None
-
-
-def test_an_event_is_clear_by_its_distance_from_equal_odds() -> None:
-    """21,100 hits against 20,000 are 5.4 standard errors of counts from equal odds, 21,300 are
-    6.4; less what a delta of .005 explains, 5.4."""
-    event = Witness(Candidate("number 0", number(0), True, fitted=False), 1, 1.0, AIM, 0.0)
-    options = [Options((event,), None), Options((replace(event, promise=-1.0),), None)]
-    for hits, delta, clear in ((21_100, 0.0, False), (21_300, 0.0, True), (21_300, 0.005, False)):
-        assert is_clear(options, [_shares(hits), _shares(20_000)], delta) is clear
-        assert not is_clear(options[::-1], [_shares(hits), _shares(20_000)], delta)
 
 
 @pytest.mark.parametrize("look", ["suspicious", "alike", "unsettled"])

@@ -5,15 +5,15 @@ common an event. The logarithm of the odds is linear in many scores: log-ratios,
 Gaussians, what a regression learned. For a mixture it bends: where a record is sampled by a
 coin, odds are flat until outputs are such as only the record makes, and rise from there. So a
 line is fitted, and bends are added as far as the draws call for them; a few numbers then say
-what each threshold is worth. Another curve rises no further than a claim allows, which is evident
-from fewer draws than bends are where it does not. A score that many draws have, such as that of an output that says
-nothing, has odds of its own where no curve fits it.
+what each threshold is worth. Where these rise beyond what a pure claim allows, a curve that stops
+there is fitted as well. A score that many draws have, such as that of an output that says nothing,
+has odds of its own where no curve fits it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -47,8 +47,9 @@ class Curve:
 
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they
     are hardly known. bends: the number of bends. likely: the logarithm of the likelihood of the
-    sides of all draws, which is the larger the more the score tells. held: the curve whose odds are
-    held below what a claim allows, where that is likelier for as few numbers (``saturating``).
+    sides of all draws, which is the larger the more the score tells. held: the expected draws of
+    either side along a curve that a claim holds (``saturating``), if that is likelier for as few
+    numbers.
     """
 
     thresholds: Floats
@@ -58,7 +59,7 @@ class Curve:
     high_other_hits: Floats
     bends: int
     likely: float
-    held: Curve | None = None
+    held: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,8 @@ def fitted_odds(
     """Return the curve, from scores of draws that did not make the score; None if these
     contradict it.
 
-    bends: how many the curve may have. most: the largest logarithm of the odds, or of the odds of
-    the other side, that a claim allows, for ``Curve.held``. About 1% of the curves that fit are
-    refused, by chi-square over levels of the score.
+    bends: how many the curve may have. most: the epsilon of a pure claim that may hold the odds.
+    About 1% of the curves that fit are refused, by chi-square over levels of the score.
     """
     scores = np.concatenate([own, other])
     if not np.isfinite(scores).all() or not (len(own) and len(other)):
@@ -194,34 +194,19 @@ def _curve(
     if len(ends) <= numbers or scipy.special.chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
         return None
     sizes = float(sides.sum()), float(len(sides) - sides.sum())
-    curve = _curve_of(scores[ends], both, odds, errors, sizes, bent, likely)
-    if not 0 < most < math.inf:
-        return curve
-    line = levels.line()
-    even = math.log(sizes[0] / sizes[1])
-    held = held_odds((line.basis, line.weights), hits, both, apart, most, even)
-    if held[2] <= likely - bent * _EVIDENT / 2:  # a bend is a number more
-        return curve
-    return replace(curve, held=_curve_of(scores[ends], both, held[0], held[1], sizes, 0, held[2]))
 
+    def expected(odds: Floats) -> tuple[Floats, Floats]:
+        own, other = (np.cumsum(both * scipy.special.expit(sign * odds)) for sign in (1, -1))
+        return np.minimum(own, sizes[0]), np.minimum(other, sizes[1])
 
-def _curve_of(
-    thresholds: Floats,
-    both: Floats,
-    odds: Floats,
-    errors: Floats,
-    sizes: tuple[float, float],
-    bends: int,
-    likely: float,
-) -> Curve:
-    """Return the curve with these logarithms of the odds, and their errors, at every level. both:
-    draws there; sizes: draws of either side."""
-    hits, others, low, high = (
-        np.minimum(np.cumsum(both * scipy.special.expit(sign * logs)), size)
-        for logs in (odds, odds - errors)
-        for sign, size in zip((1, -1), sizes, strict=True)
-    )
-    return Curve(thresholds, hits, others, low, high, bends, likely)
+    held, even = None, math.log(sizes[0] / sizes[1])
+    if 0 < most < np.delete(np.abs(odds - even), apart).max():
+        line = levels.line()
+        stopped, its = held_odds(line.basis, line.weights, hits, both, apart, most, even)
+        if its > likely - bent * _EVIDENT / 2:  # a bend is a number more
+            held = expected(stopped)
+    curve = *expected(odds), *expected(odds - errors)
+    return Curve(scores[ends], *curve, bent, likely, held)
 
 
 def _simplest(

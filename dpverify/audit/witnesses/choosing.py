@@ -48,12 +48,11 @@ class Options:
 
     witnesses: the most promising, the best first, each of another candidate. suspect: for one
     (epsilon, delta), the event of the largest signed root, in standard errors above the claim,
-    which is its promise. runner_up: the event of the next largest bound, of another score.
+    which is its promise.
     """
 
     witnesses: tuple[Witness, ...]
     suspect: Witness | None
-    runner_up: Witness | None = None
 
 
 def choose(
@@ -95,7 +94,7 @@ def ranked(
     if not task.refute:
         return ours, theirs
     plain = _ranked(scores, candidates, replace(task, refute=False), 1, CONTENDERS)
-    return _with_bound(ours, plain[0]), _with_bound(theirs, plain[1])
+    return _with_bound(ours, plain[0].witnesses[0]), _with_bound(theirs, plain[1].witnesses[0])
 
 
 def _ranked(
@@ -106,19 +105,17 @@ def _ranked(
 
     foremost = [_foremost(events[side], task, most) for side in (0, 1)]
     by_trend: list[Witness | None] = [None, None]
-    runners_up: list[Witness | None] = [None, None]
     if len(task.points) == 1 and not task.refute and most == 1 and contenders > 1:
         most_promising = max(best[0].promise for best in foremost)
         for side, (best,) in enumerate(foremost):
             likely = best.promise > most_promising - CLOSE
-            best, runners_up[side] = compared(
-                best, events[side], side, scores, task, contenders, likely=likely
-            )
-            foremost[side] = [best]
+            foremost[side] = [
+                compared(best, events[side], side, scores, task, contenders, likely=likely)
+            ]
         by_trend = _by_trend([best for (best,) in foremost], scores, candidates, task)
 
     def options(side: int) -> Options:
-        trend, suspect, runner_up = by_trend[side], suspects[side], runners_up[side]
+        trend, suspect = by_trend[side], suspects[side]
         witnesses: tuple[Witness, ...]
         if trend is None:
             witnesses = tuple(_finished(one, side, scores, task) for one in foremost[side])
@@ -126,9 +123,7 @@ def _ranked(
             witnesses = (_settled(trend, side, scores, task),)
         if suspect is not None:
             suspect = _settled(suspect, side, scores, task)
-        if runner_up is not None:
-            runner_up = _finished(runner_up, side, scores, task)
-        return Options(witnesses, suspect, runner_up)
+        return Options(witnesses, suspect)
 
     return options(0), options(1)
 
@@ -154,16 +149,12 @@ def _by_trend(
     return chosen
 
 
-def _with_bound(options: Options, plain: Options) -> Options:
+def _with_bound(options: Options, bound: Witness) -> Options:
     """Return the options with the event of the largest bound as the last one."""
     first, *others = options.witnesses
-    (bound,) = plain.witnesses
-    witnesses = options.witnesses
     if not bound.is_same_as(first):
-        witnesses = (first, bound)
-    elif others:
-        witnesses = (first, *others, bound)
-    return replace(options, witnesses=witnesses, runner_up=plain.runner_up)
+        return replace(options, witnesses=(first, bound))
+    return replace(options, witnesses=(first, *others, bound)) if others else options
 
 
 def _gains_by_division(

@@ -26,10 +26,9 @@ def compared(
     number: int,
     *,
     likely: bool,
-) -> tuple[Witness, Witness | None]:
+) -> Witness:
     """Return the witness that is worth most, among so many of those that promise nearly as much
-    as the best, and the likeliest if asked for; the plainest where several are worth the same. And
-    the one that is worth most of the others of another score, if there is one.
+    as the best, and the likeliest if asked for; the plainest where several are worth the same.
 
     It leaves out those whose curves of odds make the sides of all draws far less likely than
     another's: rare events are too few to tell scores by, and a score that tells more does so
@@ -38,7 +37,7 @@ def compared(
     close = [one for one in witnesses if best.promise - CLOSE < one.promise]
     close = sorted(close, key=lambda one: -one.promise)[:number]
     if any(witness.aim.impossible for witness in close):
-        return best, None
+        return best
     tried, chosen_from = [], [*close, *(_likeliest(witnesses, scores) if likely else ())]
     for witness in (one for one in witnesses if any(one is other for other in chosen_from)):
         scored = [witness.sign * one for one in scores.fresh_by(witness.candidate)]
@@ -46,7 +45,7 @@ def compared(
         tried.append((witness, sides, curve_of(*sides, task)))
     likelihood = max((curve.likely for _, _, curve in tried if curve is not None), default=-np.inf)
     gains = [scores.gains[id(witness.candidate)] * sum(map(len, s)) for witness, s, _ in tried]
-    most, first, worths = -np.inf, best, list[tuple[float, Witness]]()
+    most, first = -np.inf, best
     for (witness, sides, curve), gain in zip(tried, gains, strict=True):
         if curve is not None and curve.likely < likelihood - _FAR_LIKELIER:
             continue
@@ -60,11 +59,9 @@ def compared(
             hits = [np.count_nonzero(one >= there.threshold) + 1 for one in sides]
             worth -= _HARDER[witness.candidate.fitted] * math.sqrt(1 / hits[0] + 1 / hits[1])
         worth -= LEARNED[0] * witness.candidate.fitted
-        worths.append((worth, witness))
         if worth > most + PLAINER:
             best, most = witness, worth
-    others = [one for one in worths if one[1].candidate is not best.candidate]
-    return best, max(others, key=lambda one: one[0])[1] if others else None
+    return best
 
 
 def _likeliest(witnesses: Sequence[Witness], scores: Scores) -> list[Witness]:

@@ -14,64 +14,54 @@ from numpy.typing import NDArray
 
 from dpverify.privacy.numbers import Floats
 
-_STEPS, _HALVES, _RIDGE, _DONE = 25, 12, 1e-6, 1e-6
+_STEPS, _HALVINGS = 25, 12  # at most: steps of the fit, and how often one is halved
+_RIDGE, _DONE = 1e-6, 1e-6  # added to the curvature; a gain of the likelihood that is none
 
 
 def held_odds(
-    line: tuple[Floats, Floats],
+    basis: Floats,
+    line: Floats,
     hits: Floats,
     both: Floats,
     apart: NDArray[np.intp],
     most: float,
     even: float,
-) -> tuple[Floats, Floats, float]:
+) -> tuple[Floats, float]:
     """Fit even + most tanh(line / most) to the logarithm of the odds at every level of a score.
 
-    line: the basis, shape (levels, numbers), and the weights of a line, from which the fit begins;
-    its first number is a constant. hits, both: draws of the own side, and of both, at every level.
-    apart: levels whose odds are their own. most: epsilon. even: what the logarithm is where a draw
-    is as likely on either side.
+    basis: of a line, shape (levels, numbers), the first of which is a constant. line: the weights
+    from which the fit begins. hits, both: draws of the own side, and of both, at every level.
+    apart: levels whose odds are their own, and are not held. most: epsilon. even: what the
+    logarithm is where a draw is as likely on either side.
 
-    Returns the logarithms, their standard errors, and the logarithm of the likelihood.
+    Returns the logarithms, and that of the likelihood.
     """
-    basis, weights = line[0], line[1].copy()
-    weights[0] -= even
 
-    def at(weights: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """Return the line, the logarithms, by how much they rise with the line, the likelihood."""
+    def at(weights: Floats) -> tuple[Floats, Floats, float]:
+        """Return the logarithms, how fast they rise with the line, and the likelihood."""
         straight = basis @ weights
-        bent = np.tanh(_divided(straight, most))
+        with np.errstate(over="ignore"):  # of a tiny epsilon
+            bent = np.tanh(straight / most)
         odds, rises = most * bent, 1 - bent**2
         odds[apart], rises[apart] = straight[apart], 1.0
         shares = scipy.special.expit(odds + even)
         likely = scipy.special.xlogy(hits, shares) + scipy.special.xlogy(both - hits, 1 - shares)
-        return straight, odds + even, rises, float(likely.sum())
+        return odds + even, rises, float(likely.sum())
 
-    def curvature(odds: Floats, rises: Floats) -> tuple[Floats, Floats]:
-        slopes, shares = basis * rises[:, np.newaxis], scipy.special.expit(odds)
-        weighted = slopes * (both * shares * (1 - shares))[:, np.newaxis]
-        return slopes, weighted.T @ slopes + _RIDGE * np.eye(len(weights))
-
-    straight, odds, rises, likely = at(weights)
+    weights = line - even * (np.arange(len(line)) == 0)
+    odds, rises, likely = at(weights)
     for _ in range(_STEPS):
-        slopes, curved = curvature(odds, rises)
-        step = np.linalg.solve(curved, slopes.T @ (hits - both * scipy.special.expit(odds)))
-        tried = (weights + step / 2**k for k in range(_HALVES))
-        better = next((one for one in tried if at(one)[3] > likely + _DONE), None)
+        slopes, shares = basis * rises[:, np.newaxis], scipy.special.expit(odds)
+        curved = (slopes * (both * shares * (1 - shares))[:, np.newaxis]).T @ slopes
+        curved += _RIDGE * np.eye(len(weights))
+        step = np.linalg.solve(curved, slopes.T @ (hits - both * shares))
+        tried = (weights + step / 2**k for k in range(_HALVINGS))
+        better = next((one for one in tried if at(one)[2] > likely + _DONE), None)
         if better is None:
             break
         weights = better
-        straight, odds, rises, likely = at(weights)
-    spread = np.linalg.solve(curvature(odds, rises)[1], basis.T).T
-    errors = np.sqrt(np.einsum("ij,ij->i", basis, spread))
-    low = even + most * np.tanh(_divided(straight - errors, most))
-    low[apart] = odds[apart] - errors[apart]
-    return odds, odds - low, likely
-
-
-def _divided(line: Floats, most: float) -> Floats:
-    with np.errstate(over="ignore"):  # of a tiny epsilon
-        return line / most
+        odds, rises, likely = at(weights)
+    return odds, likely
 
 
 __all__ = ["held_odds"]

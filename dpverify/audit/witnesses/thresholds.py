@@ -138,14 +138,13 @@ def _best_on(
     """Return the threshold of the largest bound that a curve lets expect, and what it is worth;
     None where that is hardly more than the chosen one shows.
 
-    Far out odds are hardly known, so the curve is read a standard error low; but not one that is
-    held by the claim, of which that would be to say that only rare events reach it.
+    Far out odds are hardly known, so the curve is read a standard error low. One that a claim holds
+    is read at its middle: lower, only the rarest events would reach the claim.
     """
-    counts = low = curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]
+    counts, doubt = (curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]), _DOUBT
     if curve.held is not None and chosen.promise <= 0:
-        held = curve.held
-        counts = held.hits, sizes[0], held.other_hits, sizes[1]
-        low = held.low_hits, sizes[0], held.high_other_hits, sizes[1]
+        hits, others = curve.held
+        counts, doubt = (hits, sizes[0], others, sizes[1]), _MORE_DOUBT
     promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
     at = int(np.argmax(promised))
     stays = int(np.argmin(np.abs(curve.thresholds - chosen.threshold)))
@@ -153,7 +152,7 @@ def _best_on(
     more = _MOVE * min(1.0, max(0.0, there_promised + task.points[0][0]))
     if promised.max() < max(chosen.promise, there_promised + more):
         return None
-    worth = above_claimed(*low, task, power=0.0, optimism=_DOUBT)
+    worth = above_claimed(*counts, task, power=0.0, optimism=doubt)
     best = most_promising(curve.thresholds, *counts, promised, task)
     return replace(best, promise=chosen.promise), float(worth[0, at])
 
