@@ -85,6 +85,27 @@ class _Levels:
         basis = np.broadcast_to(fit.basis, (len(bends), *fit.basis.shape))
         return self._fits(np.concatenate([basis, slopes], axis=2), np.append(fit.weights, 0.0))
 
+    def held(
+        self, odds: Floats, likely: float, most: float, even: float
+    ) -> tuple[Floats, float] | None:
+        """Return the odds along a curve that the epsilon ``most`` holds, and the logarithm of its
+        likelihood; None where no others are larger, or are as likely.
+
+        even: odds of a draw that is as likely on either side.
+        """
+        if not 0 < most < np.delete(np.abs(odds - even), self.apart).max():
+            return None
+        line = self.line()
+        fit = held_odds(line.basis, line.weights, self.hits, self.both, self.apart, most, even)
+        return fit if fit[1] > likely else None
+
+    def contradict(self, odds: Floats, numbers: int) -> bool:
+        """Return whether these odds, of so many fitted numbers, are unlikely by chi-square."""
+        share, free = scipy.special.expit(odds), len(odds) - numbers
+        spread = self.both * share * (1 - share) + 1
+        misfit = float((((self.hits - self.both * share) ** 2) / spread).sum())
+        return free <= 0 or bool(scipy.special.chdtrc(free, misfit) < _UNLIKELY)
+
     def _fits(self, bases: Floats, start: Floats) -> list[_Fit]:
         """Fit a logistic regression on every basis, shape (fits, levels, numbers), all at once."""
         weights, odds, curvatures = _fitted(bases, self.hits, self.both, start)
@@ -189,24 +210,19 @@ def _curve(
     possible = [float((place - middle) / spread) for place in dict.fromkeys(places)]
     levels = _Levels(means / spread, hits, both, apart)
     odds, errors, bent, likely = _simplest(levels, possible, bends)
-    share, numbers = scipy.special.expit(odds), 2 + bent + len(apart)
-    misfit = float((((hits - both * share) ** 2) / (both * share * (1 - share) + 1)).sum())
-    if len(ends) <= numbers or scipy.special.chdtrc(len(ends) - numbers, misfit) < _UNLIKELY:
-        return None
     sizes = float(sides.sum()), float(len(sides) - sides.sum())
+    held = levels.held(odds, likely - bent * _EVIDENT / 2, most, math.log(sizes[0] / sizes[1]))
+    if levels.contradict(odds, 2 + bent + len(apart)):
+        if held is None or levels.contradict(held[0], 2 + len(apart)):
+            return None
+        (odds, likely), errors, bent = held, np.zeros(len(ends)), 0
 
     def expected(odds: Floats) -> tuple[Floats, Floats]:
         own, other = (np.cumsum(both * scipy.special.expit(sign * odds)) for sign in (1, -1))
         return np.minimum(own, sizes[0]), np.minimum(other, sizes[1])
 
-    held, even = None, math.log(sizes[0] / sizes[1])
-    if 0 < most < np.delete(np.abs(odds - even), apart).max():
-        line = levels.line()
-        stopped, its = held_odds(line.basis, line.weights, hits, both, apart, most, even)
-        if its > likely - bent * _EVIDENT / 2:  # a bend is a number more
-            held = expected(stopped)
     curve = *expected(odds), *expected(odds - errors)
-    return Curve(scores[ends], *curve, bent, likely, held)
+    return Curve(scores[ends], *curve, bent, likely, None if held is None else expected(held[0]))
 
 
 def _simplest(
