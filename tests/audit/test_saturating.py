@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from dpverify.audit.witnesses.calibrating import fitted_odds
-from dpverify.audit.witnesses.promises import Task
+from dpverify.audit.witnesses.promises import Task, above_claimed
 from dpverify.audit.witnesses.saturating import held_odds
 from dpverify.audit.witnesses.thresholds import best_thresholds, curve_of, moved
 from dpverify.privacy.numbers import Floats
@@ -99,6 +99,16 @@ def test_odds_that_no_line_follows_may_follow_what_a_claim_holds() -> None:
         assert helds >= 8
 
 
+def test_odds_that_no_curve_follows_have_none() -> None:
+    """A step, as high as the claim, and ten waves upon it: refused by far in all of 6 samples."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        ranks = rng.random(2 * DRAWS)
+        odds = 0.3 * np.sin(20 * math.pi * ranks) + 0.8 * np.sign(ranks - 0.5)
+        own = rng.random(2 * DRAWS) < 1 / (1 + np.exp(-odds))
+        assert fitted_odds(ranks[own], ranks[~own], most=0.8) is None
+
+
 def test_only_a_pure_claim_that_is_not_to_be_refuted_holds_odds() -> None:
     own, other = scores(0.1, 0)
     tasks = [
@@ -115,7 +125,8 @@ def test_only_a_pure_claim_that_is_not_to_be_refuted_holds_odds() -> None:
 
 
 def test_where_a_refutation_is_promised_no_odds_are_held() -> None:
-    """Exact: the same scores, and a threshold that promises to refute, or does not."""
+    """Exact: the same scores, and a threshold that promises to refute, or does not. What is held is
+    worth as much as counts are: one and a half standard errors less."""
     own, other = scores(0.1, 0)
     task = Task([(EPSILON, 0.0)], 0.045, LEFT)
     curve, line = curve_of(own, other, task), fitted_odds(own, other)
@@ -126,6 +137,10 @@ def test_where_a_refutation_is_promised_no_odds_are_held() -> None:
         one = replace(chosen, promise=promise)
         there = [moved(one, own, other, task, each)[0].threshold for each in (curve, line)]
         assert (there[0] == there[1]) is alike
+    there, worth = moved(chosen, own, other, task, curve)
+    at = int(np.flatnonzero(curve.thresholds == there.threshold)[0])
+    counts = curve.held[0][at : at + 1], DRAWS, curve.held[1][at : at + 1], DRAWS
+    assert worth == above_claimed(*counts, task, power=0.0, optimism=1.5)[0, 0]
 
 
 @pytest.mark.parametrize("most", [5e-324, 1e-300, 1e-12, 1.0, 1e3, 1e308])
