@@ -137,8 +137,8 @@ def test_where_a_refutation_is_promised_no_odds_are_held() -> None:
         one = replace(chosen, promise=promise)
         there = [moved(one, own, other, task, each)[0].threshold for each in (curve, line)]
         assert (there[0] == there[1]) is alike
-    there, worth = moved(chosen, own, other, task, curve)
-    at = int(np.flatnonzero(curve.thresholds == there.threshold)[0])
+    best, worth = moved(replace(chosen, threshold=2.0, promise=-0.1), own, other, task, curve)
+    at = int(np.flatnonzero(curve.thresholds == best.threshold)[0])
     counts = curve.held[0][at : at + 1], DRAWS, curve.held[1][at : at + 1], DRAWS
     assert worth == above_claimed(*counts, task, power=0.0, optimism=1.5)[0, 0]
 
