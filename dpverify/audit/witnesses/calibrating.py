@@ -5,15 +5,15 @@ common an event. The logarithm of the odds is linear in many scores: log-ratios,
 Gaussians, what a regression learned. For a mixture it bends: where a record is sampled by a
 coin, odds are flat until outputs are such as only the record makes, and rise from there. So a
 line is fitted, and bends are added as far as the draws call for them; a few numbers then say
-what each threshold is worth. Where these rise beyond what a pure claim allows, a curve that stops
-there is fitted as well. A score that many draws have, such as that of an output that says nothing,
-has odds of its own where no curve fits it.
+what each threshold is worth. Where the odds rise beyond what a pure claim allows, a curve that
+stops there is fitted as well. A score that many draws have, such as that of an output that says
+nothing, has odds of its own where no curve fits it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -48,8 +48,8 @@ class Curve:
     low_hits, high_other_hits: the same where all odds are a standard error lower: far out they
     are hardly known. bends: the number of bends. likely: the logarithm of the likelihood of the
     sides of all draws, which is the larger the more the score tells. held: the expected draws of
-    either side along a curve that a claim holds (``saturating``), if that is likelier for as few
-    numbers.
+    either side along a curve that a claim holds (``saturating``), if that is likelier, allowing for
+    the number of bends.
     """
 
     thresholds: Floats
@@ -89,15 +89,17 @@ class _Levels:
         self, odds: Floats, likely: float, most: float, even: float
     ) -> tuple[Floats, float] | None:
         """Return the odds along a curve that the epsilon ``most`` holds, and the logarithm of its
-        likelihood; None where no others are larger, or are as likely.
+        likelihood; None where the draws contradict it, and where other odds nowhere exceed the
+        epsilon or are as likely.
 
-        even: odds of a draw that is as likely on either side.
+        odds, likely: the other ones. even: odds of a draw that is as likely on either side.
         """
         if not 0 < most < np.delete(np.abs(odds - even), self.apart).max():
             return None
         line = self.line()
         fit = held_odds(line.basis, line.weights, self.hits, self.both, self.apart, most, even)
-        return fit if fit[1] > likely else None
+        worse = fit[1] <= likely or self.contradict(fit[0], 2 + len(self.apart))
+        return None if worse else fit
 
     def contradict(self, odds: Floats, numbers: int) -> bool:
         """Return whether these odds, of so many fitted numbers, are unlikely by chi-square."""
@@ -211,18 +213,18 @@ def _curve(
     levels = _Levels(means / spread, hits, both, apart)
     odds, errors, bent, likely = _simplest(levels, possible, bends)
     sizes = float(sides.sum()), float(len(sides) - sides.sum())
-    held = levels.held(odds, likely - bent * _EVIDENT / 2, most, math.log(sizes[0] / sizes[1]))
     if levels.contradict(odds, 2 + bent + len(apart)):
-        if held is None or levels.contradict(held[0], 2 + len(apart)):
-            return None
-        (odds, likely), errors, bent = held, np.zeros(len(ends)), 0
+        return None
+    held = levels.held(odds, likely - bent * _EVIDENT / 2, most, math.log(sizes[0] / sizes[1]))
 
     def expected(odds: Floats) -> tuple[Floats, Floats]:
         own, other = (np.cumsum(both * scipy.special.expit(sign * odds)) for sign in (1, -1))
         return np.minimum(own, sizes[0]), np.minimum(other, sizes[1])
 
-    curve = *expected(odds), *expected(odds - errors)
-    return Curve(scores[ends], *curve, bent, likely, None if held is None else expected(held[0]))
+    curve = Curve(scores[ends], *expected(odds), *expected(odds - errors), bent, likely)
+    if held is None:
+        return curve
+    return replace(curve, likely=max(likely, held[1]), held=expected(held[0]))
 
 
 def _simplest(

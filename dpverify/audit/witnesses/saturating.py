@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpverify.privacy.numbers import Floats
 
 _STEPS, _HALVINGS = 25, 12  # at most: steps of the fit, and how often one is halved
-_RIDGE, _DONE = 1e-6, 1e-6  # added to the curvature; a gain of the likelihood that is none
+_RIDGE, _DONE = 1e-6, 1e-6  # added to the curvature; a gain in log-likelihood that is none
 
 
 def held_odds(

@@ -40,6 +40,7 @@ _DOUBT, _MORE_DOUBT = (
     0.5,
     1.5,
 )  # standard errors less for the worth of a contender, on its curve and by counting
+_ABOVE = 2.0  # standard errors above the claim from which an event may refute it
 _FEW_OTHERS, _FAR_APART = 10, 63.0
 _RARE, _MOST_GIVEN = 0.05, 10_000  # share of the draws, and hits, up to which odds are tested
 _NO_DELTA = 0.01  # share of the hits that delta may explain where odds are tested
@@ -120,6 +121,8 @@ def moved(
         )
         return replace(best, promise=chosen.promise), chosen.promise
     if curve is not None and (there[1] or not curve.bends):
+        if curve.held is not None and _may_refute(chosen, own, other, curve.thresholds, task):
+            curve = replace(curve, held=None)
         best_there = _best_on(curve, chosen, sizes, task)
         if best_there is not None:
             return best_there
@@ -132,6 +135,18 @@ def moved(
     return chosen, max(chosen.promise, float(worth[0, 0]))
 
 
+def _may_refute(chosen: Chosen, own: Floats, other: Floats, thresholds: Floats, task: Task) -> bool:
+    """Return whether a refutation is promised, or an event of this score is so far above the claim
+    that it is not to be given up for a larger bound under it.
+    """
+    hits, others = (
+        len(side) - np.searchsorted(np.sort(side), thresholds, side="left") for side in (own, other)
+    )
+    ((epsilon, _),) = task.points
+    roots = signed_root(hits.astype(np.float64), others, len(own) / len(other), epsilon)
+    return chosen.promise > 0 or bool(roots.max() >= _ABOVE)
+
+
 def _best_on(
     curve: Curve, chosen: Chosen, sizes: tuple[int, int], task: Task
 ) -> tuple[Chosen, float] | None:
@@ -142,7 +157,7 @@ def _best_on(
     is read at its middle: lower, only the rarest events would reach the claim.
     """
     counts, doubt = (curve.low_hits, sizes[0], curve.high_other_hits, sizes[1]), _DOUBT
-    if curve.held is not None and chosen.promise <= 0:
+    if curve.held is not None:
         hits, others = curve.held
         counts, doubt = (hits, sizes[0], others, sizes[1]), _MORE_DOUBT
     promised = above_claimed(*counts, task, power=0.0, optimism=0.0)
