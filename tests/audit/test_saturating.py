@@ -82,8 +82,8 @@ def test_a_curve_is_held_where_that_is_likelier() -> None:
 
 
 def test_sides_of_different_sizes_are_held_alike() -> None:
-    """Odds at the claim, of half as many draws on the left: what is held is near the claim on average
-    over ten fixed seeds, at the median."""
+    """Odds at the claim, of half as many draws on the left: what is held is near the claim at the
+    median, on average over ten fixed seeds."""
     held = []
     for seed in range(10):
         own, other = scores(0.1, seed)[0], scores(0.1, 100 + seed)[1]
