@@ -89,8 +89,7 @@ class _Levels:
         self, odds: Floats, likely: float, most: float, even: float
     ) -> tuple[Floats, float] | None:
         """Return the odds along a curve that the epsilon ``most`` holds, and the logarithm of its
-        likelihood; None where the draws contradict it, and where other odds nowhere exceed the
-        epsilon or are as likely.
+        likelihood; None where other odds nowhere exceed the epsilon, or are as likely.
 
         odds, likely: the other ones. even: odds of a draw that is as likely on either side.
         """
@@ -98,8 +97,7 @@ class _Levels:
             return None
         line = self.line()
         fit = held_odds(line.basis, line.weights, self.hits, self.both, self.apart, most, even)
-        worse = fit[1] <= likely or self.contradict(fit[0], 2 + len(self.apart))
-        return None if worse else fit
+        return fit if fit[1] > likely else None
 
     def contradict(self, odds: Floats, numbers: int) -> bool:
         """Return whether these odds, of so many fitted numbers, are unlikely by chi-square."""
