@@ -121,7 +121,7 @@ def moved(
         )
         return replace(best, promise=chosen.promise), chosen.promise
     if curve is not None and (there[1] or not curve.bends):
-        if curve.held is not None and _may_refute(chosen, own, other, curve.thresholds, task):
+        if curve.held is not None and _may_refute(own, other, curve.thresholds, task):
             curve = replace(curve, held=None)
         best_there = _best_on(curve, chosen, sizes, task)
         if best_there is not None:
@@ -135,16 +135,16 @@ def moved(
     return chosen, max(chosen.promise, float(worth[0, 0]))
 
 
-def _may_refute(chosen: Chosen, own: Floats, other: Floats, thresholds: Floats, task: Task) -> bool:
-    """Return whether a refutation is promised, or an event of this score is so far above the claim
-    that it is not to be given up for a larger bound under it.
+def _may_refute(own: Floats, other: Floats, thresholds: Floats, task: Task) -> bool:
+    """Return whether an event of this score is so far above the claim that it is not to be given up
+    for a larger bound under it.
     """
     hits, others = (
         len(side) - np.searchsorted(np.sort(side), thresholds, side="left") for side in (own, other)
     )
     ((epsilon, _),) = task.points
     roots = signed_root(hits.astype(np.float64), others, len(own) / len(other), epsilon)
-    return chosen.promise > 0 or bool(roots.max() >= _ABOVE)
+    return bool(roots.max() >= _ABOVE)
 
 
 def _best_on(
